@@ -306,6 +306,8 @@ class Poll:
     """The server's keys of its questions that are open."""
     answers: dict[str, Any]
     """The answers to the server's questions, by its own keys."""
+    errors: dict[str, dict[str, Any]]
+    """The JSON-RPC errors that the client sent in place of an answer, by the same keys."""
     used_keys: frozenset[str]
     """The hub's keys of all questions of the task so far."""
 

@@ -469,6 +469,7 @@ CREATE TABLE public.question (
     live boolean DEFAULT false NOT NULL,
     state character varying(12) DEFAULT 'open'::character varying NOT NULL,
     response text,
+    error text,
     opened_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
     closed_at timestamp with time zone,
     due_at timestamp with time zone,
@@ -476,6 +477,7 @@ CREATE TABLE public.question (
     tenant_id bigint NOT NULL,
     CONSTRAINT question_audience_known CHECK (((audience)::text = ANY ((ARRAY['client'::character varying, 'operator'::character varying, 'either'::character varying])::text[]))),
     CONSTRAINT question_closed_iff_not_open CHECK ((((closed_at IS NULL) AND ((state)::text = 'open'::text)) OR ((NOT ((state)::text = 'open'::text)) AND (closed_at IS NOT NULL)))),
+    CONSTRAINT question_error_is_no_answer CHECK (((error IS NULL) OR ((state)::text = 'superseded'::text))),
     CONSTRAINT question_kind_known CHECK (((kind)::text = ANY ((ARRAY['elicitation'::character varying, 'sampling'::character varying, 'roots'::character varying, 'approval'::character varying, 'outcome'::character varying, 'authorization'::character varying])::text[]))),
     CONSTRAINT question_response_iff_answered CHECK ((((response IS NOT NULL) AND ((state)::text = 'answered'::text)) OR ((NOT ((state)::text = 'answered'::text)) AND (response IS NULL)))),
     CONSTRAINT question_state_known CHECK (((state)::text = ANY ((ARRAY['open'::character varying, 'answered'::character varying, 'superseded'::character varying, 'expired'::character varying])::text[])))
@@ -1337,7 +1339,7 @@ CREATE TRIGGER decision_append_only BEFORE UPDATE ON public.decision FOR EACH RO
 
 CREATE TRIGGER decision_stays BEFORE DELETE ON public.decision FOR EACH ROW EXECUTE FUNCTION public.goes_with_its_parent();
 
-CREATE TRIGGER deferred_answered AFTER UPDATE ON public.question FOR EACH ROW WHEN ((new.live AND ((new.state)::text = 'answered'::text) AND ((old.state)::text = 'open'::text))) EXECUTE FUNCTION public.deferred_answered();
+CREATE TRIGGER deferred_answered AFTER UPDATE ON public.question FOR EACH ROW WHEN ((new.live AND ((old.state)::text = 'open'::text) AND (((new.state)::text = 'answered'::text) OR (new.error IS NOT NULL)))) EXECUTE FUNCTION public.deferred_answered();
 
 CREATE CONSTRAINT TRIGGER deferred_ends_with_task AFTER UPDATE ON public.deferred DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.poll_at IS NULL)) EXECUTE FUNCTION public.deferred_check();
 

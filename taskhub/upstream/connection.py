@@ -31,6 +31,7 @@ from taskhub.core.transports import CONNECT_SECONDS, SSE
 from taskhub.core.versions import OF_CALLER, Era, Version, has_sessions, is_stateless
 from taskhub.domain.catalogue.spec import command_of
 from taskhub.domain.catalogue.sync import SyncedServer
+from taskhub.domain.questions.reads import AnsweredByError
 from taskhub.lib import jsonx
 from taskhub.lib.tls import trusted
 from taskhub.upstream.bearer import Bearer, Secrets
@@ -377,9 +378,12 @@ class Connection:
             call = self.calls.asking(task if isinstance(task, str) else "")
             if isinstance(call, types.ErrorData):
                 return call
-            if refused := call.refusal(kind, body):
-                return refused
-            response = await call.answer(kind, body, context.request_id)
+            if why := call.refusal(kind, body):
+                return why
+            try:
+                response = await call.answer(kind, body, context.request_id)
+            except AnsweredByError as refused:
+                return types.ErrorData.model_validate(refused.error)
             if response is not None:
                 return shape.model_validate(response)
 

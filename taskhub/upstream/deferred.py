@@ -250,9 +250,10 @@ async def _input_required(pool: Pool, taken: Poll, body: dict[str, Any]) -> Poll
     if taken.open_keys.isdisjoint(requests) and taken.open_keys and has_sessions(taken.revision):
         return AsksNoMore(taken.message)  # the stream was lost, and on the next it asks anew
     given = {key: taken.answers[key] for key in requests if key in taken.answers}
-    if given:
+    errors = {key: taken.errors[key] for key in requests if key in taken.errors}
+    if given or errors:
         if has_sessions(taken.revision):
-            pool.tasks.give(taken, given)
+            pool.tasks.give(taken, given, errors)
         else:
             await _ask(pool, "tasks/update", taken, inputResponses=given)
         # A server that goes on asking has not accepted the answer, and is not asked as often.

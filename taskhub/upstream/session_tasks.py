@@ -23,6 +23,7 @@ from mcp import MCPError
 from taskhub.core.records import LogLine, Poll
 from taskhub.core.states import QuestionKind
 from taskhub.core.versions import Version
+from taskhub.domain.questions.reads import AnsweredByError
 from taskhub.lib import jsonx
 from taskhub.upstream.calls import Bound
 from taskhub.upstream.connection import RELATED, Connection, Profile
@@ -154,12 +155,15 @@ class ResultStream:
             key: {"method": each.method, "params": each.params} for key, each in questions if not each.answer.done()
         }
 
-    def give(self, answers: Mapping[str, dict[str, Any]]) -> None:
-        """Answer questions, by their keys."""
-        for key, response in answers.items():
-            asked = self._listener.questions.get(key)
-            if asked is not None and not asked.answer.done():
-                asked.answer.set_result(response)
+    def give(self, answers: Mapping[str, dict[str, Any]], errors: Mapping[str, dict[str, Any]]) -> None:
+        """Answer questions, by their keys, or tell the errors in place of an answer."""
+        for key, asked in self._listener.questions.items():
+            if asked.answer.done():
+                continue
+            if key in answers:
+                asked.answer.set_result(answers[key])
+            elif key in errors:
+                asked.answer.set_exception(AnsweredByError(errors[key]))
 
     async def close(self) -> None:
         """Give the request up."""
@@ -203,10 +207,10 @@ class SessionTasks:
             return {**body, "status": "input_required", "inputRequests": asked}
         return body
 
-    def give(self, taken: Poll, answers: Mapping[str, dict[str, Any]]) -> None:
-        """Answer what the task asks."""
+    def give(self, taken: Poll, answers: Mapping[str, dict[str, Any]], errors: Mapping[str, dict[str, Any]]) -> None:
+        """Answer what the task asks, or tell the errors in place of an answer."""
         if (stream := self._streams.get(_key(taken))) is not None:
-            stream.give(answers)
+            stream.give(answers, errors)
 
     async def forget(self, taken: Poll) -> None:
         """The task is polled no more."""

@@ -420,7 +420,7 @@ class Runner:
 
     async def _answered(self, held: Running, kind: QuestionKind, params: dict[str, Any]) -> dict[str, Any]:
         """Open a question that an older server asks during a call, and wait for the answer, which is returned. The
-        worker keeps the task's lease; if the worker is lost, the question is closed."""
+        worker keeps the task's lease; if the worker is lost, the question is closed. Raises `AnsweredByError`."""
         problem = question_problem(kind, params)
         if problem:
             raise ValueError(problem)

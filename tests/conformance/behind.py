@@ -27,9 +27,6 @@ from tests.servers.hub import Failed, Hub, free_port, reachable
 
 REVISIONS: Final = ("2025-11-25", "2026-07-28")
 SUITE_SECONDS: Final = 600
-_OTHER_ANSWER: Final = "the suite's client answers what the form does not allow, which the hub refuses (decision 10)"
-KNOWN: Final = {"tools-call-elicitation": _OTHER_ANSWER, "elicitation-sep1330-enums": _OTHER_ANSWER}
-"""Scenarios that pass directly only, with the reason."""
 _LINE: Final = re.compile(r"^[✓✗] (\S+): (\d+) passed, (\d+) failed", re.MULTILINE)
 
 
@@ -93,12 +90,10 @@ def compared(revision: str, direct: Checks, hub: Checks, results: Path) -> int:
         if (through, failing) == (good, bad):
             continue
         # Fewer checks may pass where none fails: some are notes, as on whether an answer is a stream.
-        lost = not bad and (failing or name not in hub) and name not in KNOWN
+        lost = not bad and (failing or name not in hub)
         worse += bool(lost)
         line = f"{name}: directly {good} passed and {bad} failed, through the hub {through} and {failing}"
         print(f"  {'FAILED' if lost else 'better' if failing < bad else 'other '}  {line}")
-        if name in KNOWN:
-            print(f"          {KNOWN[name]}")
         if failing > bad:
             print(*(f"          {why}" for why in reasons(name, results)), sep="\n")
     fine = {name for name, (_, bad) in direct.items() if not bad}

@@ -186,7 +186,7 @@ SESSION_RULES: Final[dict[str, Rule]] = {
             "CH-02": "The version of the session is 2025-11-25.",
             "CH-03": "The question is sent with `task` on one stream: that of the request it serves, else that of GET.",
             "CH-04": "A question of a task names it in `_meta`, and the task is `input_required`.",
-            "CH-05": "The client answers with a task of its own or with the answer itself; an error ends the attempt.",
+            "CH-05": "The client answers with a task of its own or the answer itself; an error stands in its place.",
             "CH-06": "The id is the client's, and is kept with the session apart from our own.",
             "CH-07": "The client's task is polled by requests, no faster than it says, until it ends or waits.",
             "CH-08": "One that waits for input is asked for its result early.",
@@ -196,7 +196,7 @@ SESSION_RULES: Final[dict[str, Rule]] = {
             "CH-12": "The direction of a message says whose task it is about.",
             "CH-13": "What was sent to a client outlives the process that sent it.",
             "CH-14": "A question whose stream has gone is sent again on the next, to one at a time.",
-            "CH-15": "A task that the client has lost fails the call that waits for it.",
+            "CH-15": "A task that the client has lost is an error in place of the answer.",
         },
     ),
     **rules(

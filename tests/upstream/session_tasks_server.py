@@ -91,7 +91,7 @@ class Tasks:
     def _answered(self, message: dict[str, Any]) -> None:
         task = self.asked.pop(str(message["id"]))
         content = message.get("result", {}).get("content") or {}
-        self.answers[task] = content.get("who")
+        self.answers[task] = message.get("error", content.get("who"))
         self.end(task, "completed")
 
     def _call(self, number: Any, params: dict[str, Any], send: Send) -> None:

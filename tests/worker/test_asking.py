@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from pytest_django import Settings
 
 from taskhub.core.records import TaskRecord
 from taskhub.core.states import State
-from taskhub.domain.questions.answer import answer_question
+from taskhub.domain.questions.answer import answer_question, refuse_question
 from taskhub.domain.questions.kinds import can_answer
 from taskhub.store.models import Question, Tool
 from taskhub.upstream.connection import Target
@@ -85,6 +86,14 @@ def test_a_client_that_can_be_asked_is_asked(hall: Hall, capabilities: dict[str,
     (question,) = asked(asking(hall, "client"), client_capabilities=capabilities, **PLAIN).questions
     assert question.audience == "client"
     assert question.by_tool is not can_answer(capabilities, question.kind, question.params)
+
+
+def test_a_tool_that_waits_for_an_answer_hears_the_clients_error(hall: Hall) -> None:
+    task = asked(asking(hall, None, target=upstream.OLD))
+    error = {"code": -1, "message": "not now", "data": {"until": "noon"}}
+    refuse_question(task.id, *task.questions, error, actor=kit.WORKER)
+    (content,) = json.loads(ended(task.id).result_json or "")["content"]
+    assert json.loads(content["text"]) == error
 
 
 def test_what_the_program_cannot_answer_is_refused_where_the_policy_says_so(hall: Hall) -> None:

@@ -12,7 +12,7 @@ from taskhub.control.caller import Caller, of_shell
 from taskhub.control.servers import remove_server
 from taskhub.core.records import OpenQuestion
 from taskhub.core.states import QuestionKind, State
-from taskhub.domain.questions.answer import AnswerOutcome, answer_question, rule_outcome
+from taskhub.domain.questions.answer import AnswerOutcome, answer_question, refuse_question, rule_outcome
 from taskhub.domain.tasks.cancel import cancel_now, request_cancel
 from taskhub.domain.tasks.sweep import sweep
 from taskhub.store.models import Attempt, Deferred, Event, Question, Server
@@ -168,6 +168,17 @@ def test_of_two_questions_each_answer_is_sent_when_it_is_there(tool: World, upst
     assert in_state(task, State.WORKING)
     upstream.become("completed", result=text("all said"))
     assert words(task) == "all said"
+
+
+def test_a_clients_error_ends_the_call_and_cancels_the_task_that_can_be_sent_answers_alone(
+    tool: World, upstream: TaskingServer
+) -> None:
+    task = deferred(tool)
+    upstream.become("input_required", inputRequests={"who": question()})
+    refuse_question(task, opened(task), {"code": -1, "message": "not now"}, actor=tool.actor)
+    assert fault_of(task) == "not now"
+    wait_until(lambda: "tasks/cancel" in upstream.asked, "the cancellation")
+    assert upstream.given == []
 
 
 def test_a_question_that_the_server_takes_back_is_closed(tool: World, upstream: TaskingServer) -> None:

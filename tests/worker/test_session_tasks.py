@@ -12,7 +12,7 @@ import pytest
 
 from taskhub.core.records import OpenQuestion
 from taskhub.core.states import QuestionKind, State
-from taskhub.domain.questions.answer import AnswerOutcome, answer_question
+from taskhub.domain.questions.answer import AnswerOutcome, answer_question, refuse_question
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.store.models import Deferred, Worker
 from taskhub.upstream.connection import Target
@@ -88,6 +88,15 @@ def test_what_the_task_asks_is_a_question_and_its_answer_goes_back(hall: Hall, t
         assert answer_question(task, asked, answer, actor=tool.actor) is AnswerOutcome.ANSWERED
     assert [words(task) for task in tasks] == ["hello Ada", "hello Bob"]
     assert [attempts(task) for task in tasks] == [["finished"]] * 2
+
+
+def test_a_clients_error_goes_back_in_place_of_an_answer(hall: Hall, target: Target) -> None:
+    tool = started(hall, target, "ask")
+    task = deferred(tool)
+    error = {"code": -1, "message": "not now"}
+    assert refuse_question(task, opened(task), error, actor=tool.actor) is AnswerOutcome.ANSWERED
+    assert words(task) == f"hello {error}"
+    assert attempts(task) == ["finished"]
 
 
 def test_the_error_of_the_task_is_that_of_the_call(hall: Hall, target: Target) -> None:

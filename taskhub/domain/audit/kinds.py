@@ -66,7 +66,7 @@ EVENTS: Final[dict[str, Shape]] = {
         "audience",
         "audience key kind",
     ),
-    "question.refused": Shape("The client answered a question with an error.", after="key kind"),
+    "question.refused": Shape("The client answered a question with an error, or what does not fit.", after="key kind"),
     "question.page.accept": Shape("The client opened the page of a question for people.", after="key kind"),
     "question.page.decline": Shape("The client declined to open the page of a question for people.", after="key kind"),
     "question.page.cancel": Shape("The client dismissed the request to open such a page.", after="key kind"),

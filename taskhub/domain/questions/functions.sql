@@ -83,7 +83,6 @@ DECLARE
     owner record;
     asked record;
     left_open bigint;
-    held boolean;
     approvals bigint;
     why text := p_reason;
     passed_on boolean := false;
@@ -155,23 +154,32 @@ BEGIN
                message = left(p_reason, 1024), upstream_state = NULL WHERE id = p_task;
         RETURN 'answered';
     END IF;
-    SELECT count(*) INTO left_open FROM question WHERE task_id = p_task AND state = 'open';
-    IF left_open = 0 THEN
-        held := owner.lease_until IS NOT NULL;
-        UPDATE task SET state = CASE WHEN held THEN 'working' ELSE 'queued' END, message = '',
-               runnable_at = clock_timestamp() WHERE id = p_task;
-        IF NOT held THEN
-            PERFORM th_wake_workers();
-        END IF;
-    ELSE
-        UPDATE task SET message = CASE WHEN left_open = 1 THEN th_words('more_answer')
-                                   ELSE th_words('more_answers', left_open::text) END WHERE id = p_task;
-    END IF;
+    PERFORM th_go_on(p_task, owner.lease_until IS NOT NULL);
     RETURN 'answered';
 END $$;
 
--- Closes a question that the client answered with an error: the call fails with it (CH-05). Returns the outcome:
--- 'answered', 'late' or 'unknown', as in answer().
+-- The task goes on if no question is open: in the worker that holds it (p_held), else by another claim.
+CREATE OR REPLACE FUNCTION th_go_on(p_task bigint, p_held boolean) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    left_open bigint;
+BEGIN
+    SELECT count(*) INTO left_open FROM question WHERE task_id = p_task AND state = 'open';
+    IF left_open > 0 THEN
+        UPDATE task SET message = CASE WHEN left_open = 1 THEN th_words('more_answer')
+                                   ELSE th_words('more_answers', left_open::text) END WHERE id = p_task;
+        RETURN;
+    END IF;
+    UPDATE task SET state = CASE WHEN p_held THEN 'working' ELSE 'queued' END, message = '',
+           runnable_at = clock_timestamp() WHERE id = p_task;
+    IF NOT p_held THEN
+        PERFORM th_wake_workers();
+    END IF;
+END $$;
+
+-- Closes a question that the client answered with an error (CH-05). A tool that waits for the answer gets the error in
+-- its place. A call that would be made again with the answers fails with it, and so does one whose server runs it as a
+-- task of 2026-07-28, which takes nothing but answers. Returns the outcome: 'answered', 'late' or 'unknown', as in
+-- answer().
 CREATE OR REPLACE FUNCTION refuse(p_task bigint, p_key text, p_error text, p_message text, p_who text) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -179,11 +187,12 @@ DECLARE
     asked record;
 BEGIN
     PERFORM set_config('th.who', p_who, true);
-    SELECT tenant_id, context_id, tool_name, lease_epoch INTO held FROM task WHERE id = p_task FOR UPDATE;
+    SELECT tenant_id, context_id, tool_name, lease_epoch, lease_until INTO held FROM task
+    WHERE id = p_task FOR UPDATE;
     IF NOT FOUND THEN
         RETURN 'unknown';
     END IF;
-    SELECT state, kind INTO asked FROM question WHERE task_id = p_task AND key = p_key;
+    SELECT id, state, kind, live INTO asked FROM question WHERE task_id = p_task AND key = p_key;
     IF NOT FOUND THEN
         RETURN 'unknown';
     END IF;
@@ -194,6 +203,12 @@ BEGIN
     VALUES (held.tenant_id, p_task, 'question.refused', coalesce(th_who('name'), session_user),
             coalesce(th_who('door'), 'sql'), coalesce(th_who('address'), ''), held.context_id, held.tool_name,
             left(p_message, 1024), jsonb_build_object('key', p_key, 'kind', asked.kind));
+    IF asked.live AND held.lease_until IS NOT NULL AND NOT EXISTS (
+        SELECT FROM deferred WHERE task_id = p_task AND poll_at IS NOT NULL AND revision <> '2025-11-25') THEN
+        UPDATE question SET state = 'superseded', error = p_error, closed_at = clock_timestamp() WHERE id = asked.id;
+        PERFORM th_go_on(p_task, true);
+        RETURN 'answered';
+    END IF;
     UPDATE question SET state = 'superseded', closed_at = clock_timestamp() WHERE task_id = p_task AND state = 'open';
     UPDATE task SET state = 'faulted', error = p_error, message = left(p_message, 1024), ended_at = clock_timestamp(),
            lease_until = NULL, upstream_state = NULL WHERE id = p_task;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +13,20 @@ from taskhub.store import statements
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """A question's state and answer. There is an answer when the state is `answered`."""
+    """A question's state and answer. There is an answer when the state is `answered`; or else there may be the error
+    that the client sent in its place."""
 
     state: QuestionState
     response: str | None
+    error: str | None
+
+
+class AnsweredByError(Exception):
+    """The client answered the question with `error`, a JSON-RPC error."""
+
+    def __init__(self, error: dict[str, Any]) -> None:
+        super().__init__(error.get("message"))
+        self.error = error
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +51,10 @@ _APPROVED = statements.maybe("approved_call", ApprovedCall)
 
 def response_to(task_id: int, key: str) -> dict[str, Any] | None:
     """The stored answer; `None` while the question is open. A question that is unknown, or was closed without an
-    answer, counts as cancelled."""
+    answer, counts as cancelled. Raises `AnsweredByError`."""
     found = _RESPONSE(task=task_id, key=key)
+    if found is not None and found.error is not None:
+        raise AnsweredByError(json.loads(found.error))
     if found is None or found.state in (QuestionState.SUPERSEDED, QuestionState.EXPIRED):
         return {"action": "cancel"}
     if found.response is None:

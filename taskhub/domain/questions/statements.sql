@@ -8,7 +8,7 @@ SELECT answer(:task, :key, :response, :verdict, :reason, :user, :context, :final
 SELECT refuse(:task, :key, :error, :message, :who);
 
 -- read: response_to(task bigint, key text) -> _Stored | None
-SELECT q.state, q.response FROM question AS q WHERE q.task_id = :task AND q.key = :key;
+SELECT q.state, q.response, q.error FROM question AS q WHERE q.task_id = :task AND q.key = :key;
 
 
 -- The inbox

@@ -280,7 +280,7 @@ def answer_request(
 def refuse_request(
     outbound_id: int, task_id: int, question: OpenQuestion, error: dict[str, Any], *, actor: Actor
 ) -> AnswerOutcome:
-    """`refuse_question` with the client's error: the call fails with it, even if others could still answer."""
+    """`refuse_question` with the client's error in place of an answer to this request."""
     with transaction.atomic():
         _close_request(outbound_id)
         return refuse_question(task_id, question, error, actor=actor)

@@ -147,8 +147,9 @@ def _poll(row: _Poll) -> Poll:
         ended=row.ended,
         overdue=row.overdue,
         ran_seconds=row.ran_seconds,
-        open_keys=frozenset(key for key, (state, _) in live.items() if state == "open"),
-        answers={key: json.loads(response) for key, (state, response) in live.items() if state == "answered"},
+        open_keys=frozenset(key for key, (state, _, _) in live.items() if state == "open"),
+        answers={key: json.loads(response) for key, (state, response, _) in live.items() if state == "answered"},
+        errors={key: json.loads(error) for key, (_, _, error) in live.items() if error is not None},
         used_keys=frozenset(row.keys),
     )
 

@@ -71,7 +71,7 @@ BEGIN
            d.revision::text, d.status::text, d.turn, d.poll_ms, t.message::text, d.cancel_at IS NOT NULL,
            t.ended_at IS NOT NULL, d.cancel_at < moment - interval '10 seconds',
            d.ran_seconds + coalesce(extract(epoch FROM moment - d.running_since)::float8, 0),
-           (SELECT json_object_agg(q.upstream_key, json_build_array(q.state, q.response)) FROM question q
+           (SELECT json_object_agg(q.upstream_key, json_build_array(q.state, q.response, q.error)) FROM question q
             WHERE q.task_id = t.id AND q.live AND q.upstream_key <> '')::text,
            ARRAY(SELECT q.key::text FROM question q WHERE q.task_id = t.id)
     FROM taken d JOIN task t ON t.id = d.task_id JOIN tool o ON o.id = t.tool_id JOIN server s ON s.id = d.server_id;
@@ -251,7 +251,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Trigger of `question`: an answer to a question of a server's task is sent soon.
+-- Trigger of `question`: an answer, or an error in its place, to a question of a server's task is sent soon.
 CREATE OR REPLACE FUNCTION deferred_answered() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE deferred SET poll_at = clock_timestamp() WHERE task_id = NEW.task_id AND poll_at IS NOT NULL;

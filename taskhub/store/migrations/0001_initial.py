@@ -310,6 +310,7 @@ class Migration(migrations.Migration):
                 ("live", models.BooleanField(db_default=False)),
                 ("state", models.CharField(db_default="open", max_length=12)),
                 ("response", models.TextField(null=True)),
+                ("error", models.TextField(null=True)),
                 ("opened_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ("closed_at", models.DateTimeField(null=True)),
                 ("due_at", models.DateTimeField(null=True)),
@@ -1333,6 +1334,13 @@ class Migration(migrations.Migration):
                     _connector="OR",
                 ),
                 name="question_response_iff_answered",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="question",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("error__isnull", True), ("state", "superseded"), _connector="OR"),
+                name="question_error_is_no_answer",
             ),
         ),
         migrations.AddConstraint(

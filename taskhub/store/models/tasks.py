@@ -181,6 +181,7 @@ class Question(models.Model):
     live = models.BooleanField(db_default=False)
     state = models.CharField(max_length=12, db_default="open")
     response = models.TextField(null=True)
+    error = models.TextField(null=True)
     opened_at = models.DateTimeField(db_default=Now())
     closed_at = models.DateTimeField(null=True)
     due_at = models.DateTimeField(null=True)
@@ -204,6 +205,9 @@ class Question(models.Model):
                 condition=Q(state="answered", response__isnull=False)
                 | (~Q(state="answered") & Q(response__isnull=True)),
                 name="question_response_iff_answered",
+            ),
+            models.CheckConstraint(
+                condition=Q(error__isnull=True) | Q(state="superseded"), name="question_error_is_no_answer"
             ),
             models.CheckConstraint(
                 condition=Q(state="open", closed_at__isnull=True) | (~Q(state="open") & Q(closed_at__isnull=False)),

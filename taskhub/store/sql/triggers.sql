@@ -20,7 +20,8 @@ CREATE TRIGGER deferred_follows AFTER UPDATE ON task FOR EACH ROW
     EXECUTE FUNCTION deferred_follows();
 
 CREATE TRIGGER deferred_answered AFTER UPDATE ON question FOR EACH ROW
-    WHEN (NEW.live AND NEW.state = 'answered' AND OLD.state = 'open') EXECUTE FUNCTION deferred_answered();
+    WHEN (NEW.live AND OLD.state = 'open' AND (NEW.state = 'answered' OR NEW.error IS NOT NULL))
+    EXECUTE FUNCTION deferred_answered();
 
 CREATE TRIGGER deferred_guard BEFORE UPDATE ON deferred FOR EACH ROW EXECUTE FUNCTION deferred_guard();
 

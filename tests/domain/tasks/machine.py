@@ -24,7 +24,7 @@ from hypothesis.stateful import rule as hypothesis_rule
 from taskhub.core.errors import Invalid, KeyReused, TaskHubError
 from taskhub.core.records import Actor, Claim, LogLine, OpenQuestion, Poll, TaskRecord
 from taskhub.core.states import TERMINAL, Audience, Door, QuestionKind, State
-from taskhub.domain.questions.answer import AnswerOutcome, answer_question, rule_outcome
+from taskhub.domain.questions.answer import AnswerOutcome, answer_question, refuse_question, rule_outcome
 from taskhub.domain.tasks import deferred, run
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.domain.tasks.create import create_task, forget_counts
@@ -278,7 +278,7 @@ class TaskMachine(RuleBasedStateMachine):
             self._write(self._holder(task_id), then)
 
     @precondition(lambda self: self.any_task(lambda model: bool(model.questions)))
-    @rule(n=pick, which=pick, response=st.sampled_from(["accept", "decline", "broken"]), stale=st.booleans())
+    @rule(n=pick, which=pick, response=st.sampled_from(["accept", "decline", "broken", "error"]), stale=st.booleans())
     def answer(self, n: int, which: int, response: str, stale: bool) -> None:
         task_id, model = self.some(n, lambda model: bool(model.questions))
         keys = list(model.questions) if stale else model.open or list(model.questions)
@@ -287,6 +287,9 @@ class TaskMachine(RuleBasedStateMachine):
             self._rule(task_id, model, key, ran=response == "accept")
             return
         question = OpenQuestion(key, QuestionKind.ELICITATION, FORM, Audience.OPERATOR, "", 1, 0)
+        if response == "error":
+            self._refuse(task_id, model, question)
+            return
         body: dict[str, Any] = {"action": response}
         if response != "decline":
             body = {"action": "accept", "content": {"name": 7 if response == "broken" else "Ada"}}
@@ -303,6 +306,19 @@ class TaskMachine(RuleBasedStateMachine):
         model.questions[key] = False
         if not model.open:
             model.state = State.WORKING if model.held else State.QUEUED
+
+    def _refuse(self, task_id: int, model: Model, question: OpenQuestion) -> None:
+        error = {"code": -1, "message": "no"}
+        outcome = self.do(lambda: refuse_question(task_id, question, error, actor=ACTOR))
+        assert outcome is (AnswerOutcome.ANSWERED if model.questions[question.key] else AnswerOutcome.LATE)
+        if outcome is AnswerOutcome.LATE:
+            return
+        if not model.held or model.deferred:
+            model.let_go(State.FAULTED)
+            return
+        model.questions[question.key] = False
+        if not model.open:
+            model.state = State.WORKING
 
     def _rule(self, task_id: int, model: Model, key: str, *, ran: bool) -> None:
         question = OpenQuestion(key, QuestionKind.OUTCOME, {}, Audience.OPERATOR, "", 1, 0)

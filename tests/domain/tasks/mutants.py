@@ -52,7 +52,7 @@ MUTANTS: dict[str, list[Mutant]] = {
         Mutant("th_lose", r"t\.at_least_once AND t\.crashes \+ 1 < t\.max_attempts", "true")
     ],
     "asking does not change the state": [Mutant("ask", r"SET state = 'input_required', message", "SET message")],
-    "an answer leaves the task waiting": [Mutant("answer", r"IF left_open = 0 THEN", "IF false THEN")],
+    "an answer leaves the task waiting": [Mutant("th_go_on", r"IF left_open > 0 THEN", "IF true THEN")],
     "the version may stand still": [
         Mutant("task_guard", r"NEW\.version := OLD\.version \+ 1;", "NEW.version := OLD.version;"),
     ],

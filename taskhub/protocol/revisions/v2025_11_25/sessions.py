@@ -203,6 +203,6 @@ async def _take(hub: Hub, incoming: Incoming, asked: OutboundRequest, response: 
             try:
                 await hub.lanes.run(answer_request, asked.id, asked.task_id, asked.question, result, actor=actor)
             except Invalid as invalid:
-                # Nothing can be sent back to the client, so the tool gets the error, as it would without the hub.
+                # Nothing can be sent back to the client, so this counts as an error of the client's.
                 error = {"code": INVALID_PARAMS, "message": _misfit(invalid)}
                 await hub.lanes.run(refuse_request, asked.id, asked.task_id, asked.question, error, actor=actor)

@@ -35,6 +35,7 @@ from taskhub.upstream.refusals import HttpRefusal, refusal
 from taskhub.upstream.session_tasks import made_of, only_as_tasks, task_of
 from taskhub.upstream.sessions import Later
 from taskhub.upstream.sieve import misfit
+from taskhub.upstream.task_news import token_of
 
 logger = logging.getLogger(__name__)
 
@@ -345,7 +346,7 @@ async def _call(
     assert connection.client is not None
     # `Any`, because the SDK's types for both are narrower than the protocol's. It validates the request that it builds.
     answers: Any = given.answers if connection.modern else None
-    meta: Any = claim.trace or None
+    meta: Any = {**claim.trace, "progressToken": token_of(claim)} if as_task else claim.trace or None
     session = connection.client.session
     request = types.CallToolRequest(
         params=types.CallToolRequestParams(
@@ -357,6 +358,10 @@ async def _call(
             _meta=meta,
         )
     )
+
+    if as_task:  # its progress goes on when it has been answered, which the SDK's client does not expect
+        with connection.news.during(token_of(claim), say):
+            return (await session.send_request(request, Verbatim)).root
 
     async def call() -> dict[str, Any]:
         # Without a timeout: the worker limits the running time, and does not count the time while people answer.

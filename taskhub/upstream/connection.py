@@ -47,6 +47,7 @@ from taskhub.upstream.sieve import Sieve
 from taskhub.upstream.sse import sse_streams
 from taskhub.upstream.stderr import Lines, logged
 from taskhub.upstream.streams import Incoming, Outgoing
+from taskhub.upstream.task_news import TaskNews
 from taskhub.upstream.unreadable import Waiting
 
 CLOSE_SECONDS = 5.0
@@ -236,6 +237,8 @@ class Connection:
         self.learnt: frozenset[tuple[str, str]] = frozenset()
         """The value of `Pool.mirrored` when the client last listed the tools, for the headers of their arguments."""
         self._secrets = target.secrets()
+        self.news = TaskNews(self.hide)
+        """What the server says of its tasks."""
         self._task: asyncio.Task[None] | None = None
 
     def hide(self, text: str) -> str:
@@ -410,6 +413,7 @@ class Connection:
             self._note_process,
             self.on_opened,
             self.on_line,
+            self.news.heard,
         )
         return _transport(self.target, era, hooks)
 
@@ -481,6 +485,7 @@ class _Hooks:
     on_process: Callable[[int], None]
     on_opened: Callable[[], None]
     on_line: Callable[[str], None]
+    hear: Callable[[Any], None]
 
 
 @asynccontextmanager
@@ -528,7 +533,8 @@ async def _transport(target: Target, era: Era, hooks: _Hooks) -> AsyncIterator[t
         if era is Era.SSE:
             hooks.on_session()
         sieve, waiting = Sieve(), Waiting()
-        yield Incoming(read, sieve, waiting, hooks.on_end, refusals), Outgoing(write, sieve, waiting, hooks.declare)
+        incoming = Incoming(read, sieve, waiting, hooks.on_end, refusals, hooks.hear)
+        yield incoming, Outgoing(write, sieve, waiting, hooks.declare)
 
 
 class _Sending(httpx2.AsyncHTTPTransport):

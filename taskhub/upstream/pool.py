@@ -19,6 +19,7 @@ from django.conf import settings
 from mcp import MCPError
 
 from taskhub.core.errors import Unavailable
+from taskhub.core.records import LogLine
 from taskhub.core.transports import CALLS_AT_ONCE
 from taskhub.core.versions import OF_CALLER, Era, has_sessions
 from taskhub.lib.crossing import Crossing
@@ -99,6 +100,9 @@ class Pool:
         self.on_line: Callable[[str], None] = lambda text: None
         """Called, in any thread, for each line that a command writes to its standard error, or to its output besides
         messages, as it is logged."""
+        self.on_task_changed: Callable[[str, bool, int | None], None] = lambda task, working, owner: None
+        self.on_task_said: Callable[[str, LogLine, int | None], None] = lambda token, line, owner: None
+        """Called for notifications about the server's tasks on any connection (`TaskNews`)."""
         self.mirrored: frozenset[tuple[str, str]] = frozenset()
         """The tools that want arguments in headers as well, as pairs of name and digest."""
         self.outputs: dict[str, Any] = {}
@@ -130,6 +134,7 @@ class Pool:
         """A pool for the same server, with a target of its own, such as for another grant."""
         made = Pool(self.name, target, most=self.most, shared=self._shared, places=self._places, keeper=self._keeper)
         made.on_connected = self.on_connected
+        made.on_task_changed, made.on_task_said = self.on_task_changed, self.on_task_said
         made.take_over(self)
         return made
 
@@ -320,6 +325,7 @@ class Pool:
         connection = Connection(self.target, profile, self.eras)
         connection.on_lists_changed, connection.on_updated = self._lists_changed, self._updated
         connection.on_line = self._said
+        connection.news.on_changed, connection.news.on_said = self.on_task_changed, self.on_task_said
         await connection.start()
         self.on_connected()
         return connection

@@ -243,6 +243,7 @@ class Sessions:
             self._keeper.left(context_id, lost)
             raise
         session.connection.lost_before = lost
+        session.connection.news.owner = context_id
         self._of[context_id] = session
         self._keeper.opened(context_id, session.connection.pid)
         return session

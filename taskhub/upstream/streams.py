@@ -36,12 +36,20 @@ class Incoming(_Stream):
     when the SDK leaves the stream."""
 
     def __init__(
-        self, stream: Any, sieve: Sieve, waiting: Waiting, on_end: Callable[[], None], refusals: HttpRefusals
+        self,
+        stream: Any,
+        sieve: Sieve,
+        waiting: Waiting,
+        on_end: Callable[[], None],
+        refusals: HttpRefusals,
+        hear: Callable[[Any], None],
     ) -> None:
+        """`hear` is called with each message."""
         super().__init__(stream, sieve, waiting)
         self._instead: list[SessionMessage] = []
         self._on_end = on_end
         self._refusals = refusals
+        self._hear = hear
 
     async def __aexit__(self, *error: Any) -> Any:
         self._on_end()
@@ -57,6 +65,7 @@ class Incoming(_Stream):
         self._instead = self._waiting.received(item)
         if isinstance(item, SessionMessage):
             self._sieve.received(item.message)
+            self._hear(item.message)
         return item
 
 

@@ -101,6 +101,7 @@ class Engine:
         self.polls = Polls(self.name, runner, self.actor)
         runner.on_deferred = self.polls.expect
         self.servers.on_leave = self.polls.leave
+        self.servers.on_task_changed, self.servers.on_task_said = self.polls.changed, self.polls.said
         self._on_beat, self._on_stop = on_beat, on_stop
         self._following = asyncio.Lock()
         self.outgrown = ""

@@ -11,7 +11,7 @@ import logging
 import math
 import random
 import time
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,6 +20,7 @@ from typing import Final
 from taskhub.core.errors import Unavailable
 from taskhub.core.records import Actor, LogLine, NewQuestion, Poll
 from taskhub.core.timings import TimingKind
+from taskhub.core.versions import has_sessions
 from taskhub.core.words import words
 from taskhub.domain.credentials.asking import ask_before_poll
 from taskhub.domain.tasks import deferred
@@ -41,6 +42,7 @@ from taskhub.upstream.deferred import (
     poll,
 )
 from taskhub.upstream.pool import Pool
+from taskhub.upstream.task_news import named_by
 from taskhub.worker.notes import Notes
 from taskhub.worker.running import Runner, Waits
 
@@ -69,6 +71,15 @@ one poll at a time tries."""
 
 LONGEST_SECONDS: Final = 30.0
 
+NEWS_SECONDS: Final = 0.1
+"""How long notifications of servers that their tasks have changed are gathered, before these are polled."""
+
+CALM_SECONDS: Final = 1.0
+"""The least time between two polls of a task that goes on working, however often its server says that it changed."""
+
+MOST_EARLY: Final = 100
+"""Of how many calls, and of each how many lines, progress is kept that comes before the first poll."""
+
 REFRESH_SECONDS: Final = 10.0
 """The pause after the token for a poll could not be refreshed."""
 
@@ -93,9 +104,18 @@ class _Kept:
 
     poll: Poll
     since: float
+    notes: Notes
     timer: asyncio.TimerHandle | None = None
     message: str | None = None
     """The new message of the task, until it is stored."""
+    asked_at: float = 0.0
+    """When the server was asked last, by `time.monotonic`."""
+    later: asyncio.TimerHandle | None = None
+    """A poll because of news, which waits for its time."""
+    again_ms: int | None = None
+    """After how many milliseconds it is to be polled again, since there was news while it was being polled."""
+    until: float = math.inf
+    """Of a poll that was put back: how long it may be this worker's still."""
 
     def now(self) -> Poll:
         """The poll with the time that the call has run until now."""
@@ -116,6 +136,12 @@ class Polls:
         """The polls that this worker has, by task, also while the server is being asked."""
         self._back: list[PutBack] = []
         """Polls that are put back with the next look."""
+        self._away: dict[int, _Kept] = {}
+        """Polls that were put back, by task: their servers may still say something of them."""
+        self._changed: set[tuple[int, str, int | None, bool]] = set()
+        """The servers' tasks that have changed: server, id, owner, and whether it goes on working."""
+        self._early: dict[tuple[int, int], deque[tuple[int, str, LogLine, int | None]]] = {}
+        """What was `said` of calls that have no poll yet, by task and epoch."""
         self._due: dict[int, float] = {}
         """When polls that were put back are due, by task."""
         self._until = 0.0
@@ -135,6 +161,58 @@ class Polls:
         if due < self._until:
             self.wake()
 
+    def changed(self, server_id: int, upstream_id: str, working: bool, owner: int | None) -> None:
+        """Poll the server's task soon, since the server says that it has changed: in a session of the client `owner`,
+        if that is not `None`."""
+        if not self._changed:
+            asyncio.get_running_loop().call_later(NEWS_SECONDS, self._hurry)
+        self._changed.add((server_id, upstream_id, owner, working))
+
+    def said(self, server_id: int, token: str, line: LogLine, owner: int | None) -> None:
+        """Store a line of progress of the call with this token, whose server runs it as a task. `owner`: as for
+        `changed`."""
+        if (named := named_by(token)) is None:
+            return
+        held = self._kept.get(named[0]) or self._away.get(named[0])
+        if held is None or held.poll.claim.epoch < named[1]:
+            while len(self._early) >= MOST_EARLY and named not in self._early:
+                del self._early[next(iter(self._early))]
+            self._early.setdefault(named, deque(maxlen=MOST_EARLY)).append((server_id, token, line, owner))
+            return
+        claim = held.poll.claim
+        if claim.epoch == named[1] and claim.server_id == server_id and owner in (None, claim.context_id):
+            held.notes.add(line)
+
+    def _hurry(self) -> None:
+        changed, self._changed = self._changed, set()
+        for held in [*self._kept.values(), *self._away.values()]:
+            claim, name = held.poll.claim, held.poll.upstream_id
+            news = [(claim.server_id, name, owner) for owner in (None, claim.context_id)]
+            if any((*each, False) in changed for each in news):
+                self._soon(held, 0.0)
+            elif any((*each, True) in changed for each in news):
+                self._soon(held, CALM_SECONDS)
+
+    def _soon(self, held: _Kept, pause: float = 0.0) -> None:
+        """Poll as soon as the last poll is `pause` seconds ago."""
+        left, task_id = held.asked_at + pause - time.monotonic(), held.poll.claim.task_id
+        if left > 0:
+            if held.later is None:
+                held.later = asyncio.get_running_loop().call_later(left, self._soon, held)
+            return
+        held.later = None
+        if self._away.get(task_id) is held:
+            del self._away[task_id]
+            self._back.append(PutBack(held.poll, 0))
+            self.wake()
+        elif self._kept.get(task_id) is not held:
+            return
+        elif held.timer is not None:
+            held.timer.cancel()
+            self._begin(task_id, held.poll.turn)
+        else:
+            held.again_ms = FIRST_MS
+
     async def run(self) -> None:
         """Poll, for ever."""
         try:
@@ -152,6 +230,7 @@ class Polls:
         finally:
             for task_id in list(self._kept):
                 self._drop(task_id)
+            self._away.clear()
             for task in self._under_way:
                 task.cancel()
 
@@ -189,11 +268,15 @@ class Polls:
                     held.message = None
         now = time.monotonic()
         self._due = {task_id: due for task_id, due in self._due.items() if due > now}
+        self._away = {task_id: held for task_id, held in self._away.items() if held.until > now}
         if not (rooms := self._rooms()):
             return
         for taken in await self._lanes.run(deferred.take_polls, self._worker, rooms):
             self._drop(taken.claim.task_id)
-            self._kept[taken.claim.task_id] = _Kept(taken, time.monotonic())
+            self._away.pop(taken.claim.task_id, None)
+            self._kept[taken.claim.task_id] = _Kept(taken, time.monotonic(), Notes(taken.claim, self._lanes))
+            for early in self._early.pop((taken.claim.task_id, taken.claim.epoch), ()):
+                self.said(*early)
             self._begin(taken.claim.task_id, taken.turn)
 
     def _rooms(self) -> dict[int, int]:
@@ -227,18 +310,17 @@ class Polls:
         if pool is None:
             self._let_go(held)  # this worker has left the server; the poll is due again when its lease ends
             return
-        notes = Notes(claim, self._lanes)
         loop = asyncio.get_running_loop()
 
         def say(line: LogLine) -> None:
-            loop.call_soon_threadsafe(notes.add, line)
+            loop.call_soon_threadsafe(held.notes.add, line)
 
         try:
             with logs.about({"task": claim.public_id, "server": claim.server_name}):
                 async with self._room[claim.server_id]:
-                    taken = held.now()
+                    taken, held.asked_at, held.again_ms = held.now(), time.monotonic(), None
                     outcome = await self._polled(pool, taken, say)
-                await self._settle(held, taken, outcome, notes)
+                await self._settle(held, taken, outcome)
         except Unavailable as error:  # what came of it is asked again when the lease ends
             self._let_go(held)
             if self._throttle():
@@ -260,7 +342,7 @@ class Polls:
         if self._kept.get(held.poll.claim.task_id) is held:
             self._drop(held.poll.claim.task_id)
 
-    async def _settle(self, held: _Kept, taken: Poll, outcome: PollOutcome | Waits, notes: Notes) -> None:
+    async def _settle(self, held: _Kept, taken: Poll, outcome: PollOutcome | Waits) -> None:
         claim, server_id = taken.claim, taken.claim.server_id
         if isinstance(outcome, Waits):
             await self._waits(held, taken, outcome)
@@ -276,7 +358,7 @@ class Polls:
         self._let_go(held)
         match outcome:
             case Finished(result):
-                await notes.flush()
+                await held.notes.flush()
                 self._count(taken, TimingKind.ERROR if result.get("isError") else TimingKind.FINISHED)
                 await self._runner.results.run((claim, result))
             case Ended(faulted, status):
@@ -301,6 +383,8 @@ class Polls:
             case AsksMore(questions, delay_ms):
                 asked = await self._runner.for_whom(claim, questions)
                 await self._asks(taken, asked, waiting_message(asked), delay_ms)
+                held.poll = replace(taken, status="input_required")
+                self._leave(held, delay_ms)
             case AsksNoMore(message, delay_ms):
                 await self._asks(taken, None, message, delay_ms)
 
@@ -318,16 +402,17 @@ class Polls:
         )
         if self._kept.get(taken.claim.task_id) is not held:
             return  # taken anew meanwhile
-        if taken.cancelling or outcome.delay_ms >= LOOK_SECONDS * 1000:
-            self._put_back(held, PutBack(new, outcome.delay_ms, message))
+        delay_ms = outcome.delay_ms if held.again_ms is None else min(held.again_ms, outcome.delay_ms)
+        if taken.cancelling or delay_ms >= LOOK_SECONDS * 1000:
+            self._put_back(held, PutBack(new, delay_ms, message))
             return
         held.poll, held.since = new, time.monotonic()
         if message is not None:
             held.message = message
             self.wake()
         loop = asyncio.get_running_loop()
-        due = loop.time() + outcome.delay_ms / 1000
-        if outcome.delay_ms >= ALIGNED_MS:
+        due = loop.time() + delay_ms / 1000
+        if delay_ms >= ALIGNED_MS:
             due = round(due * 1000 / ALIGNED_MS * 4) * ALIGNED_MS / 4 / 1000
         held.timer = loop.call_at(due, self._begin, taken.claim.task_id, taken.turn)
 
@@ -335,7 +420,16 @@ class Polls:
         if self._kept.get(back.poll.claim.task_id) is held:
             self._drop(back.poll.claim.task_id)
             self._back.append(back)
+            held.poll = back.poll
+            self._leave(held, back.delay_ms)
             self.wake()
+
+    def _leave(self, held: _Kept, delay_ms: int) -> None:
+        """The poll is nobody's for so long, unless there is news of the server's task, as there may be on sessions."""
+        if not has_sessions(held.poll.revision):
+            return
+        held.until = time.monotonic() + delay_ms / 1000 + LEASE_SECONDS
+        self._away[held.poll.claim.task_id] = held
 
     async def _was_silent(self, held: _Kept, taken: Poll, problem: str) -> None:
         claim, server_id = taken.claim, taken.claim.server_id

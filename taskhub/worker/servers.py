@@ -15,6 +15,7 @@ import psutil
 from django.conf import settings
 
 from taskhub.core.errors import TaskHubError
+from taskhub.core.records import LogLine
 from taskhub.core.versions import Era
 from taskhub.domain.catalogue.sync import SyncedServer, store_problem, store_snapshot
 from taskhub.domain.credentials.records import Way
@@ -152,6 +153,9 @@ class Servers:
         self._lanes = lanes
         self._worker = worker
         self._on_reached = on_reached
+        self.on_task_changed: Callable[[int, str, bool, int | None], None] = lambda server, task, working, owner: None
+        self.on_task_said: Callable[[int, str, LogLine, int | None], None] = lambda server, token, line, owner: None
+        """What servers say of their tasks: as `upstream.task_news.TaskNews`, with the id of the server in front."""
         self.grants = Grants(lanes)
         self._held: dict[int, _Held] = {}
         self._wanted: Mapping[int, frozenset[str]] = {}
@@ -277,6 +281,9 @@ class Servers:
 
         said = _Said(self._lanes, self._worker, row)
         pool.on_connected, pool.on_line = reached, said.add
+        # Heard in this loop: of a server in the process itself there are no such notifications.
+        pool.on_task_changed = lambda task, working, owner: self.on_task_changed(row.id, task, working, owner)
+        pool.on_task_said = lambda token, line, owner: self.on_task_said(row.id, token, line, owner)
         watcher = Watcher(pool, on_snapshot=stored, on_problem=failed, on_followed=followed, on_updated=updated)
         watcher.follow(self._wanted.get(row.id, frozenset()))
         return _Held(row, pool, watcher, keeper, said, asyncio.create_task(pool.run(watcher.run())))

@@ -23,11 +23,14 @@ async def _body(receive: Any) -> bytes:
 
 
 class SessionTasksServer(kit.HttpServer):
-    """Over HTTP, with sessions, each with tasks of its own; or with `shared` all sessions have the same tasks."""
+    """Over HTTP, with sessions, each with tasks of its own; or with `shared` all sessions have the same tasks. What
+    belongs to no request goes to the session's own stream (GET)."""
 
     def __init__(self, *, shared: bool = False) -> None:
         super().__init__()
-        self.shared = Tasks("released") if shared else None
+        self.own: dict[str, queue.SimpleQueue[dict[str, Any]]] = {}
+        """What the own stream of each session is to send."""
+        self.shared = Tasks("released", self._tell) if shared else None
         self.sessions: dict[str, Tasks] = {}
         self.created: list[str] = []
         """The session of each task."""
@@ -40,6 +43,10 @@ class SessionTasksServer(kit.HttpServer):
         """Let the tasks of `wait` end."""
         for tasks in self.tasks():
             tasks.release()
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        for own in list(self.own.values()):
+            own.put(message)
 
     def _app(self) -> Any:
         async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
@@ -65,18 +72,26 @@ class SessionTasksServer(kit.HttpServer):
         async def end(body: bytes = b"") -> None:
             await send({"type": "http.response.body", "body": body})
 
-        if scope["method"] != "POST":
-            if scope["method"] == "DELETE":
-                self.sessions.pop(session, None)
-            await begin(200 if scope["method"] == "DELETE" else 405)
+        if scope["method"] == "DELETE":
+            self.sessions.pop(session, None)
+            await begin(200)
             return await end()
+        if scope["method"] == "GET":
+            await begin(200, "text/event-stream")
+            async with anyio.create_task_group() as serving:
+                serving.start_soon(_sent, self.own[session], send, None)
+                while (await receive())["type"] != "http.disconnect":
+                    pass
+                serving.cancel_scope.cancel()
+            return None
         message = json.loads(body)
         if message.get("method") == "server/discover":
             await begin(400)
             return await end()
         if message.get("method") == "initialize":
             session = secrets.token_hex(8)
-            self.sessions[session] = self.shared or Tasks("released")
+            self.own[session] = queue.SimpleQueue()
+            self.sessions[session] = self.shared or Tasks("released", self.own[session].put)
         elif session not in self.sessions:
             await begin(404)
             return await end()
@@ -89,13 +104,19 @@ class SessionTasksServer(kit.HttpServer):
         if message["method"] == "tools/call":
             self.created.append(session)
         await begin(200, "text/event-stream", mcp_session_id=session)
-        while True:
-            try:
-                found = told.get_nowait()
-            except queue.Empty:
-                await anyio.sleep(0.01)
-                continue
-            data = f"data: {json.dumps({'jsonrpc': '2.0', **found})}\n\n".encode()
-            await send({"type": "http.response.body", "body": data, "more_body": True})
-            if found.get("id") == message["id"] and "method" not in found:
-                return await end()
+        await _sent(told, send, message["id"])
+        return await end()
+
+
+async def _sent(told: queue.SimpleQueue[dict[str, Any]], send: Any, answer_to: Any) -> None:
+    """Send what is told, up to the answer to that request."""
+    while True:
+        try:
+            found = told.get_nowait()
+        except queue.Empty:
+            await anyio.sleep(0.01)
+            continue
+        data = f"data: {json.dumps({'jsonrpc': '2.0', **found})}\n\n".encode()
+        await send({"type": "http.response.body", "body": data, "more_body": True})
+        if answer_to is not None and found.get("id") == answer_to and "method" not in found:
+            return

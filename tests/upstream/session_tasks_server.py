@@ -14,7 +14,7 @@ RELATED: Final = "io.modelcontextprotocol/related-task"
 NOT_FOUND: Final = {"code": -32601, "message": "Method not found"}
 UNKNOWN: Final = {"code": -32602, "message": "Failed to retrieve task: Task not found"}
 CAPABILITIES: Final = {"tools": {}, "tasks": {"cancel": {}, "requests": {"tools": {"call": {}}}}}
-TOOLS: Final = ("research", "ask", "fail", "wait", "pid")
+TOOLS: Final = ("research", "ask", "fail", "wait", "pid", "steps")
 AT: Final = "2025-12-01T10:00:00Z"
 
 Send = Callable[[dict[str, Any]], None]
@@ -22,11 +22,16 @@ Send = Callable[[dict[str, Any]], None]
 
 class Tasks:
     """The tasks of one process or session. `research` ends when it is asked for the second time, `ask` when it is
-    answered, `fail` at once, `wait` when `release` is called or it is cancelled."""
+    answered, `fail` at once, `wait` when `release` is called or it is cancelled. `steps` says of its progress before
+    and after it is answered with a task, and that of another call, and ends when it has been asked for three times."""
 
-    def __init__(self, words: str = "") -> None:
+    def __init__(self, words: str = "", tell: Send = lambda message: None) -> None:
+        """`tell` sends what belongs to no request."""
         self.words = words
         """What `wait` and `pid` answer."""
+        self.tell = tell
+        self.interval = 100
+        """How often it wants to be asked, in milliseconds."""
         self.calls: dict[str, dict[str, Any]] = {}
         self.status: dict[str, str] = {}
         self.polls: dict[str, int] = {}
@@ -44,6 +49,7 @@ class Tasks:
 
     def end(self, task: str, status: str) -> None:
         self.status[task] = status
+        self.tell({"method": "notifications/tasks/status", "params": self.about(task)})
         for number, send in self.waiting.pop(task, []):
             send({"id": number, **self.outcome(task)})
 
@@ -59,7 +65,7 @@ class Tasks:
     def about(self, task: str, message: str = "Halfway") -> dict[str, Any]:
         told = {"taskId": task, "status": self.status[task], "createdAt": AT, "lastUpdatedAt": AT}
         ttl = (self.calls[task].get("task") or {}).get("ttl")
-        return {**told, "statusMessage": message, "ttl": ttl, "pollInterval": 100}
+        return {**told, "statusMessage": message, "ttl": ttl, "pollInterval": self.interval}
 
     def receive(self, message: dict[str, Any], send: Send) -> None:
         """Handle a message; `send` sends on its stream."""
@@ -103,13 +109,22 @@ class Tasks:
         self.calls[task] = params
         name = params["name"]
         self.status[task] = {"ask": "input_required", "fail": "failed", "pid": "completed"}.get(name, "working")
+        told, given = (params.get("_meta") or {}).get("progressToken"), params.get("arguments") or {}
+        if name == "steps":
+            send(_progress(told, 1, "one of three"))
         send({"id": number, "result": {"task": self.about(task, "Begun")}})
+        if name == "steps":
+            self.tell(_progress(told, 2, "two of three"))
+            self.tell(_progress(given.get("of_another", "99.1"), 9, "of another"))
+            self.tell(_progress(told, 10**400, "too many"))
+            self.tell(_progress(told, True, "of no kind"))
+            self.tell(_progress(told, 3, None))
 
     def _task(self, number: Any, method: str, task: str, send: Send) -> None:
         name = self.calls[task]["name"]
         if method == "tasks/get":
             self.polls[task] = self.polls.get(task, 0) + 1
-            if name == "research" and self.polls[task] > 1:
+            if self.polls[task] > {"research": 1, "steps": 2}.get(name, 1_000):
                 self.status[task] = "completed"
             send({"id": number, "result": self.about(task)})
         elif method == "tasks/cancel":
@@ -128,16 +143,23 @@ class Tasks:
                 send({"id": key, "method": "elicitation/create", "params": params})
 
 
+def _progress(token: Any, progress: Any, message: str | None) -> dict[str, Any]:
+    params = {"progressToken": token, "progress": progress, "total": 3}
+    words = {} if message is None else {"message": message}
+    return {"method": "notifications/progress", "params": {**params, **words}}
+
+
 def _initialized(info: dict[str, Any]) -> dict[str, Any]:
     return {"protocolVersion": "2025-11-25", "capabilities": CAPABILITIES, "serverInfo": info}
 
 
 def main() -> None:
     """Serve over stdio."""
-    tasks = Tasks(f"from {os.getpid()}")
 
     def send(message: dict[str, Any]) -> None:
         print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+    tasks = Tasks(f"from {os.getpid()}", send)
 
     for line in sys.stdin:
         tasks.receive(json.loads(line), send)

@@ -17,6 +17,7 @@ from taskhub.upstream.connection import Target
 from taskhub.upstream.pool import Pool
 from taskhub.upstream.session_tasks import only_as_tasks
 from tests.upstream.kit import call, pool_of, until
+from tests.upstream.session_tasks_server import TOOLS as OFFERED
 
 SERVER = Target("stdio", f"{sys.executable} -m tests.upstream.session_tasks_server")
 CAPABLE = {"tasks": {"requests": {"tools": {"call": {}}}}}
@@ -44,7 +45,7 @@ async def test_a_call_of_a_tool_that_runs_as_a_task_alone_is_deferred(pool: Pool
 async def test_it_is_also_before_the_server_has_been_listed() -> None:
     async with pool_of(SERVER) as pool:
         assert isinstance(await call(pool, "wait"), Deferred)
-        assert pool.only_as_tasks == {"research", "ask", "fail", "wait", "pid"}
+        assert pool.only_as_tasks == set(OFFERED)
 
 
 @pytest.mark.parametrize(

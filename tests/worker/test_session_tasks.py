@@ -14,9 +14,12 @@ from taskhub.core.records import OpenQuestion
 from taskhub.core.states import QuestionKind, State
 from taskhub.domain.questions.answer import AnswerOutcome, answer_question, refuse_question
 from taskhub.domain.tasks.cancel import request_cancel
-from taskhub.store.models import Deferred, Worker
+from taskhub.store.models import Deferred, Server, TaskLog, Worker
+from taskhub.upstream import deferred as upstream_deferred
 from taskhub.upstream.connection import Target
 from taskhub.upstream.sessions import Sessions
+from taskhub.worker import polling
+from tests import factories
 from tests.domain import kit
 from tests.domain.kit import World
 from tests.upstream.session_tasks_http import SessionTasksServer
@@ -97,6 +100,48 @@ def test_a_clients_error_goes_back_in_place_of_an_answer(hall: Hall, target: Tar
     assert refuse_question(task, opened(task), error, actor=tool.actor) is AnswerOutcome.ANSWERED
     assert words(task) == f"hello {error}"
     assert attempts(task) == ["finished"]
+
+
+def test_progress_is_shown_before_and_after_the_server_has_made_its_task(hall: Hall, target: Target) -> None:
+    tool = started(hall, target, "steps")
+    task = deferred(tool)
+    assert words(task)
+    assert attempts(task) == ["finished"]
+    lines = TaskLog.objects.filter(task_id=task, level="progress").order_by("id")
+    assert [(line.progress, line.total, line.text) for line in lines] == [
+        (1.0, 3.0, "one of three"),
+        (2.0, 3.0, "two of three"),
+        (3.0, 3.0, ""),
+    ]
+    found = kit.look(task)
+    assert (found.progress, found.total) == (3, 3)
+
+
+def test_nobody_is_told_of_the_progress_of_another_clients_call(hall: Hall, target: Target) -> None:
+    tool = started(hall, target, "wait")
+    task = deferred(tool)
+    wait_until(lambda: kit.look(task).message == "Halfway", "a poll")
+    steps = hall.tool(Server.objects.get(pk=tool.tool.server_id), "steps")
+    own, other = f"{task}.1", World(factories.make_context(steps.context.tenant), steps.tool)
+    assert words(call(other, of_another=own))
+    assert TaskLog.objects.filter(task_id=task).count() == 0
+    assert words(call(steps, of_another=own))  # of the same client it is believed
+    assert [line.text for line in TaskLog.objects.filter(task_id=task)] == ["of another"]
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_task_that_has_changed_is_asked_for_soon(
+    hall: Hall, over_http: SessionTasksServer, monkeypatch: pytest.MonkeyPatch, kept: bool
+) -> None:
+    monkeypatch.setattr(upstream_deferred, "next_ms", lambda before_ms, wanted_ms: 60_000)
+    if kept:
+        monkeypatch.setattr(polling, "LOOK_SECONDS", 1_000.0)
+    tool = started(hall, over_http.target, "wait")
+    task = deferred(tool)
+    wait_until(lambda: kit.look(task).message == "Halfway", "a poll")
+    over_http.release()
+    assert words(task) == "released"
+    assert [sum(tasks.polls.values()) for tasks in over_http.tasks() if tasks.calls] == [2]
 
 
 def test_the_error_of_the_task_is_that_of_the_call(hall: Hall, target: Target) -> None:

@@ -191,10 +191,8 @@ async def _poll(pool: Pool, taken: Poll, say: Callable[[LogLine], None]) -> Poll
         if taken.ended or (taken.cancelling and not stopped and not has_sessions(taken.revision)):
             return Cancelled(confirmed=False)
         if spent and not taken.cancelling:
-            return Ended(Faulted({"code": types.INTERNAL_ERROR, "message": too_long(taken)}), "cancelled")
-    body = await _ask(pool, "tasks/get", taken)
-    if has_sessions(taken.revision):
-        body = await pool.tasks.told(lambda: _shared(pool, taken), taken, profile_of(taken.claim), body, say)
+            return await _ended_late(pool, taken, say)
+    body = await _told(pool, taken, say)
     status = body.get("status")
     if status == "completed":
         return await _completed(pool, taken, body, say)
@@ -215,6 +213,24 @@ async def _poll(pool: Pool, taken: Poll, say: Callable[[LogLine], None]) -> Poll
         return AsksNoMore(message)
     delay_ms = next_ms(taken.poll_ms, poll_ms(body, taken.revision))
     return GoesOn(status, message, delay_ms, delay_ms)
+
+
+async def _ended_late(pool: Pool, taken: Poll, say: Callable[[LogLine], None]) -> PollOutcome:
+    """The outcome of a call that has run for too long, whose task the server was asked to cancel: the result, if there
+    is one all the same, since the server may not have been asked for it for a while."""
+    with contextlib.suppress(MCPError, TaskHubError, ValidationError):
+        body = await _told(pool, taken, say)
+        if body.get("status") == "completed":
+            return await _completed(pool, taken, body, say)
+    return Ended(Faulted({"code": types.INTERNAL_ERROR, "message": too_long(taken)}), "cancelled")
+
+
+async def _told(pool: Pool, taken: Poll, say: Callable[[LogLine], None]) -> dict[str, Any]:
+    """What the server says of its task, as 2026-07-28 has it."""
+    body = await _ask(pool, "tasks/get", taken)
+    if has_sessions(taken.revision):
+        return await pool.tasks.told(lambda: _shared(pool, taken), taken, profile_of(taken.claim), body, say)
+    return body
 
 
 def _shared(pool: Pool, taken: Poll) -> AbstractAsyncContextManager[Connection]:

@@ -43,6 +43,7 @@ from taskhub.upstream.deferred import (
 )
 from taskhub.upstream.pool import Pool
 from taskhub.upstream.task_news import named_by
+from taskhub.worker.given_up import GivenUp
 from taskhub.worker.notes import Notes
 from taskhub.worker.running import Runner, Waits
 
@@ -146,6 +147,7 @@ class Polls:
         """When polls that were put back are due, by task."""
         self._until = 0.0
         """When the next look is, if nothing comes before."""
+        self._given_up = GivenUp(runner, partial(self._polled, say=_unheard))
         self._under_way: set[asyncio.Task[None]] = set()
         self._room: defaultdict[int, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(AT_ONCE))
         self._silent: dict[int, _Silence] = {}
@@ -231,6 +233,7 @@ class Polls:
             for task_id in list(self._kept):
                 self._drop(task_id)
             self._away.clear()
+            self._given_up.close()
             for task in self._under_way:
                 task.cancel()
 
@@ -456,6 +459,7 @@ class Polls:
         self._count(taken, TimingKind.LOST)
         told = words("upstream_silent", taken.claim.server_name)
         await self._store(partial(deferred.lose_deferred, taken, told=told, actor=self._actor))
+        self._given_up.add(taken)
         return True
 
     async def _waits(self, held: _Kept, taken: Poll, outcome: Waits) -> None:
@@ -478,3 +482,7 @@ class Polls:
 
     def _count(self, taken: Poll, kind: TimingKind) -> None:
         self._runner.timings.add(taken.claim.server_id, kind, taken.ran_seconds)
+
+
+def _unheard(line: LogLine) -> None:
+    """Drops a line of a call that is over."""

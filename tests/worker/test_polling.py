@@ -16,6 +16,8 @@ from taskhub.domain.questions.answer import AnswerOutcome, answer_question, refu
 from taskhub.domain.tasks.cancel import cancel_now, request_cancel
 from taskhub.domain.tasks.sweep import sweep
 from taskhub.store.models import Attempt, Deferred, Event, Question, Server
+from taskhub.upstream import deferred as upstream_deferred
+from taskhub.worker import given_up as given_up_calls
 from taskhub.worker import polling
 from tests.domain import kit
 from tests.domain.kit import World
@@ -282,6 +284,60 @@ def test_a_server_that_is_silent_for_the_whole_run_time_leaves_an_unknown_outcom
     kit.turn_back(task, "poll_at", 1, table="deferred")
     assert "could not be asked for this call for as long as its tool may run" in opened(task).params["told"]
     assert attempts(task) == ["lost"]
+
+
+@pytest.fixture
+def given_up(tool: World, upstream: TaskingServer, monkeypatch: pytest.MonkeyPatch) -> int:
+    """A task whose server was silent for as long as its tool may run."""
+    monkeypatch.setattr(given_up_calls, "PAUSE_SECONDS", (0.1, 0.2))
+    task = deferred(tool)
+    upstream.fails = HTTPStatus.BAD_GATEWAY
+    kit.turn_back(task, "running_since", 1_000, table="deferred")
+    kit.turn_back(task, "poll_at", 1, table="deferred")
+    assert opened(task).kind is QuestionKind.OUTCOME
+    return task
+
+
+def test_when_the_server_is_back_it_is_to_cancel_the_task_of_a_call_that_was_given_up(
+    upstream: TaskingServer, given_up: int
+) -> None:
+    asked = len(upstream.asked)
+    wait_until(lambda: len(upstream.asked) >= asked + 2, "two tries in vain")
+    upstream.fails = None
+    wait_until(lambda: upstream.tasks["up-1"]["status"] == "cancelled", "the cancellation")
+    assert opened(given_up).kind is QuestionKind.OUTCOME, "whether it ran is as unknown as before"
+    polls = upstream.polls()
+    assert Deferred.objects.get(task_id=given_up).status == "unknown"
+    assert upstream.polls() <= polls + 1
+
+
+def test_what_it_came_to_meanwhile_counts(upstream: TaskingServer, given_up: int) -> None:
+    upstream.become("completed", result=text("in time after all"))
+    upstream.fails = None
+    assert words(given_up) == "in time after all"
+    assert attempts(given_up) == ["finished"]
+
+
+def test_but_not_after_a_ruling(tool: World, upstream: TaskingServer, given_up: int) -> None:
+    rule_outcome(given_up, opened(given_up), ran=True, result=text("ruled"), actor=tool.actor)
+    upstream.become("completed", result=text("in time after all"))
+    upstream.fails = None
+    cancels = upstream.asked.count("tasks/cancel")
+    wait_until(lambda: upstream.asked.count("tasks/cancel") > cancels, "the cancellation")
+    assert words(given_up) == "ruled"
+
+
+def test_a_result_that_is_there_when_the_tool_has_run_for_too_long_counts(
+    tool: World, upstream: TaskingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upstream_deferred, "next_ms", lambda before_ms, wanted_ms: 60_000)
+    task = deferred(tool)
+    wait_until(lambda: Deferred.objects.get(task_id=task).poll_ms == 60_000, "a poll")
+    upstream.become("completed", result=text("in time"))
+    kit.turn_back(task, "running_since", 1_000, table="deferred")
+    kit.turn_back(task, "poll_at", 1, table="deferred")
+    assert words(task) == "in time"
+    assert "tasks/cancel" in upstream.asked
 
 
 def test_while_the_server_is_away_its_tasks_wait(

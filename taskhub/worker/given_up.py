@@ -1,0 +1,91 @@
+"""Calls that were given up because their server could not be asked for its task for as long as the tool may run. When
+the server is back, it is asked to cancel that task, as far as this worker lives on: the call is over, and nothing of
+this is in the database."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from taskhub.core.errors import Unavailable
+from taskhub.core.records import Poll
+from taskhub.lib import logs
+from taskhub.upstream.call import Finished
+from taskhub.upstream.deferred import GoesOn, PollOutcome, Silent
+from taskhub.upstream.pool import Pool
+from taskhub.worker.running import Runner, Waits
+
+logger = logging.getLogger(__name__)
+
+TRIED_SECONDS: Final = 3_600.0
+"""How long a server is tried."""
+
+MOST: Final = 1_000
+"""For how many calls of one server it is tried."""
+
+PAUSE_SECONDS: Final = (1.0, 30.0)
+"""The pause after the first try in vain, which is doubled with each, and the longest."""
+
+
+class GivenUp:
+    """The calls that one worker has given up. For its event loop only."""
+
+    def __init__(self, runner: Runner, poll: Callable[[Pool, Poll], Awaitable[PollOutcome | Waits]]) -> None:
+        """`poll` polls a server as for any call; of one that has run for too long, it asks it to cancel its task."""
+        self._runner = runner
+        self._poll = poll
+        self._calls: dict[int, deque[tuple[Poll, float]]] = {}
+        """By server, its calls, each with the time until when the server is tried."""
+        self._trying: set[asyncio.Task[None]] = set()
+
+    def add(self, taken: Poll) -> None:
+        """A call has been given up."""
+        server_id = taken.claim.server_id
+        calls = self._calls.setdefault(server_id, deque(maxlen=MOST))
+        calls.append((taken, time.monotonic() + TRIED_SECONDS))
+        if len(calls) == 1:
+            task = asyncio.create_task(self._try(server_id, calls))
+            self._trying.add(task)
+            task.add_done_callback(self._trying.discard)
+
+    def close(self) -> None:
+        """Try no more."""
+        for task in self._trying:
+            task.cancel()
+
+    async def _try(self, server_id: int, calls: deque[tuple[Poll, float]]) -> None:
+        first, longest = PAUSE_SECONDS
+        pause = first
+        while calls:
+            taken, until = calls[0]
+            if not await self._reached(taken) and time.monotonic() < until:
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, longest)
+                continue
+            pause = first
+            if calls[0][0] is taken:  # else it made room for another
+                calls.popleft()
+        del self._calls[server_id]
+
+    async def _reached(self, taken: Poll) -> bool:
+        """Whether the server could be asked. A result that it has all the same counts, if nobody has ruled on the run
+        yet."""
+        claim = taken.claim
+        pool = self._runner.servers.pool(claim.server_id)
+        if pool is None:
+            return False
+        try:
+            with logs.about({"task": claim.public_id, "server": claim.server_name}):
+                outcome = await self._poll(pool, taken)
+                if isinstance(outcome, Finished):
+                    await self._runner.results.run((claim, outcome.result))
+        except Unavailable:
+            return False
+        except Exception:
+            logger.exception("task %s: its server was not asked to cancel its own", claim.public_id)
+            return True
+        return not isinstance(outcome, Silent | GoesOn | Waits)

@@ -310,6 +310,8 @@ class Poll:
     """The JSON-RPC errors that the client sent in place of an answer, by the same keys."""
     used_keys: frozenset[str]
     """The hub's keys of all questions of the task so far."""
+    session: str = field(default="", repr=False)
+    """The id of the session at an HTTP server in which the task was made; empty if it is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -294,6 +294,7 @@ CREATE TABLE public.deferred (
     upstream_id character varying(256) NOT NULL,
     revision character varying(32) NOT NULL,
     home character varying(128) DEFAULT ''::character varying NOT NULL,
+    session bytea,
     status character varying(16) DEFAULT 'working'::character varying NOT NULL,
     poll_ms integer DEFAULT 1000 NOT NULL,
     poll_at timestamp with time zone,

@@ -8,7 +8,7 @@ import hashlib
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import mcp_types as types
@@ -57,7 +57,6 @@ MAX_CLAIMS = 20
 PAUSES = (1.0, 2.0, 4.0, 8.0, 10.0, 10.0, 10.0, 10.0, 10.0)
 """Seconds before each further call of a tool that answers with a `requestState` and no question."""
 
-
 _ANSWER: TypeAdapter[Any] = TypeAdapter(types.InputResponse)
 
 
@@ -102,6 +101,8 @@ class Deferred:
     """The server runs the call as a task of its own, which is to be polled (`upstream.deferred`)."""
 
     task: UpstreamTask
+    session: str = field(default="", repr=False)
+    """The id of the session at an HTTP server to which the task belongs; empty if it belongs to none."""
 
 
 CallOutcome = Finished | Faulted | Asked | Postponed | Deferred
@@ -297,7 +298,7 @@ async def _answer(
         body = await _call(connection, claim, given, say, mirrored, as_task=as_task)
         if as_task and (made := made_of(body)) is not None:
             here = pool.target.transport != "http" or connection.has_session
-            return _deferred(pool.target, made, Version.MCP_2025_11_25, here=here)
+            return _deferred(pool.target, made, Version.MCP_2025_11_25, here=here, session=connection.session.id)
         return await _translated(pool, lambda: contextlib.nullcontext(connection), claim, body, say)
     except MCPError as error:
         if gone(error) or not connection.alive:
@@ -482,14 +483,14 @@ def usable(answers: dict[str, Any] | None) -> dict[str, Any] | None:
     return found
 
 
-def _deferred(target: Target, body: Any, revision: str, *, here: bool) -> CallOutcome:
+def _deferred(target: Target, body: Any, revision: str, *, here: bool, session: str = "") -> CallOutcome:
     if not isinstance(body, dict):
         return broken("it made a task of the wrong form")
     task_id = body.get("taskId")
     if not isinstance(task_id, str) or not 0 < len(task_id) <= MAX_TASK_ID or not task_id.isprintable():
         return broken(f"the id of its task is not 1 to {MAX_TASK_ID} printable characters")
     message, wanted = target.shown(status_message(body)), poll_ms(body, revision)
-    return Deferred(UpstreamTask(task_id, revision, str(body.get("status", ""))[:16], message, wanted, here))
+    return Deferred(UpstreamTask(task_id, revision, str(body.get("status", ""))[:16], message, wanted, here), session)
 
 
 def status_message(body: dict[str, Any]) -> str:

@@ -33,7 +33,6 @@ from taskhub.domain.catalogue.spec import command_of
 from taskhub.domain.catalogue.sync import SyncedServer
 from taskhub.domain.questions.reads import AnsweredByError
 from taskhub.lib import jsonx
-from taskhub.lib.tls import trusted
 from taskhub.upstream.bearer import Bearer, Secrets
 from taskhub.upstream.bounds import MAX_ANSWER, PLAIN, bounded
 from taskhub.upstream.calls import CALL, Calls
@@ -43,6 +42,7 @@ from taskhub.upstream.failures import innermost, reason
 from taskhub.upstream.isolation import isolated
 from taskhub.upstream.processes import group
 from taskhub.upstream.refusals import HttpRefusals, error_code, message_of
+from taskhub.upstream.sending import SESSION_ID, HttpSession, Ids, Sending
 from taskhub.upstream.sieve import Sieve
 from taskhub.upstream.sse import sse_streams
 from taskhub.upstream.stderr import Lines, logged
@@ -201,8 +201,9 @@ class Profile:
 class Connection:
     """A connection to a server. Open it with `start`, and end it with `stop`; `client` is usable in between."""
 
-    def __init__(self, target: Target, profile: Profile, eras: Eras | None = None) -> None:
-        """`eras`: what is known of the server; without it, it is asked anew."""
+    def __init__(self, target: Target, profile: Profile, eras: Eras | None = None, *, resumed: str = "") -> None:
+        """`eras`: what is known of the server; without it, it is asked anew. `resumed`: the id of a session to go on
+        with, instead of opening one."""
         self.target = target
         self.profile = profile
         self.eras = eras or Eras()
@@ -225,6 +226,7 @@ class Connection:
         """Whether the server no longer knows the session."""
         self.has_session = False
         """Whether an HTTP server has given the connection a session (`Mcp-Session-Id`)."""
+        self.session = HttpSession(resumed, resumed=bool(resumed))
         self.pid: int | None = None
         """The process of a command."""
         self.lost_before = ""
@@ -251,6 +253,10 @@ class Connection:
             raise Unavailable(self.target.unusable)
         if self.target.bearer is not None:
             await self.target.bearer.ready()
+        if self.session.resumed:
+            await self._open(Era.SESSIONS, CONNECT_SECONDS)
+            self.era = Era.SESSIONS
+            return
         order = self.eras.order(self.target.target, self.target.version, sessions=self.profile.sessions)
         seconds = self.target.connect_seconds or CONNECT_SECONDS
         silent = may_be_sse = False
@@ -408,6 +414,7 @@ class Connection:
             self._stop.set,
             self._forget,
             self._note_session,
+            self.session,
             self._cannot_send,
             self._declare,
             self._note_process,
@@ -447,8 +454,9 @@ class Connection:
         if (call := CALL.get()) is not None and refused == "tools/call":
             call.refused = True
 
-    def _note_session(self) -> None:
+    def _note_session(self, session_id: str) -> None:
         self.has_session = True
+        self.session.id = session_id
 
     def _note_process(self, pid: int) -> None:
         self.pid = pid
@@ -479,7 +487,8 @@ class _Hooks:
 
     on_end: Callable[[], None]
     on_forgotten: Callable[[str], None]
-    on_session: Callable[[], None]
+    on_session: Callable[[str], None]
+    session: HttpSession
     on_unconnected: Callable[[str], None]
     declare: Callable[[Any], None]
     on_process: Callable[[int], None]
@@ -516,7 +525,7 @@ async def _transport(target: Target, era: Era, hooks: _Hooks) -> AsyncIterator[t
             case "http":
                 # Without a read timeout: a tool may be silent while it runs, and the worker limits the running time.
                 http = httpx2.AsyncClient(
-                    transport=_Sending(hooks.on_unconnected),
+                    transport=Sending(hooks.on_unconnected, hooks.session),
                     headers={**dict(target.headers), **PLAIN},
                     timeout=httpx2.Timeout(30.0, read=None, connect=max(30.0, target.connect_seconds)),
                     event_hooks=target.hooks(bounded, refusals.look, _on_session(hooks, era)),
@@ -531,27 +540,12 @@ async def _transport(target: Target, era: Era, hooks: _Hooks) -> AsyncIterator[t
                 raise Invalid(f"unknown transport {target.transport}")
         hooks.on_opened()
         if era is Era.SSE:
-            hooks.on_session()
+            hooks.on_session("")
         sieve, waiting = Sieve(), Waiting()
-        incoming = Incoming(read, sieve, waiting, hooks.on_end, refusals, hooks.hear)
-        yield incoming, Outgoing(write, sieve, waiting, hooks.declare)
-
-
-class _Sending(httpx2.AsyncHTTPTransport):
-    """An HTTP transport that reports a POST for which no connection could be made: the SDK's error only says that the
-    connection is closed."""
-
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        super().__init__(verify=trusted())
-        self._tell = tell
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        try:
-            return await super().handle_async_request(request)
-        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-            if request.method == "POST":
-                self._tell(reason(error))
-            raise
+        ids = Ids() if hooks.session.resumed else None
+        incoming = Incoming(read, sieve, waiting, ids, hooks.on_end, refusals, hooks.hear)
+        hooks.session.outgoing = outgoing = Outgoing(write, sieve, waiting, ids, hooks.declare)
+        yield incoming, outgoing
 
 
 def _on_session(hooks: _Hooks, era: Era) -> Callable[[httpx2.Response], Awaitable[None]]:
@@ -564,12 +558,12 @@ def _on_session(hooks: _Hooks, era: Era) -> Callable[[httpx2.Response], Awaitabl
 
     async def look(response: httpx2.Response) -> None:
         request, status = response.request, response.status_code
-        if "mcp-session-id" in response.headers:
-            hooks.on_session()
+        if SESSION_ID in response.headers:
+            hooks.on_session(response.headers[SESSION_ID])
         # Not for GET: a server that offers no stream of its own may answer it with 404.
         if status not in (400, 404) or request.method != "POST":
             return
-        if era is not Era.SSE and "mcp-session-id" not in request.headers:
+        if era is not Era.SSE and SESSION_ID not in request.headers:
             return
         asked = message_of(request.content)
         try:

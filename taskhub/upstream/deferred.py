@@ -234,7 +234,7 @@ async def _told(pool: Pool, taken: Poll, say: Callable[[LogLine], None]) -> dict
 
 
 def _shared(pool: Pool, taken: Poll) -> AbstractAsyncContextManager[Connection]:
-    return pool.shared(taken.claim.context_id, taken.revision)
+    return pool.of_task(taken.claim.context_id, taken.revision, taken.session)
 
 
 async def _completed(pool: Pool, taken: Poll, body: dict[str, Any], say: Callable[[LogLine], None]) -> PollOutcome:
@@ -260,6 +260,8 @@ def _failed(target: Target, body: dict[str, Any]) -> Faulted:
 async def _input_required(pool: Pool, taken: Poll, body: dict[str, Any]) -> PollOutcome:
     requests = body.get("inputRequests")
     if requests == {} and has_sessions(taken.revision):
+        if taken.session and (taken.answers or taken.errors):
+            await pool.tasks.respond(lambda: _shared(pool, taken), taken)
         return _not_heard(taken)
     if not isinstance(requests, dict) or not requests:
         return Ended(broken("its task asked for input without a question"), "failed")
@@ -312,9 +314,20 @@ async def _ask(pool: Pool, method: str, taken: Poll, **more: Any) -> dict[str, A
     if pool.asks is not None and not has_sessions(taken.revision):
         with contextlib.suppress(OtherwiseError):
             return await pool.asks.ask(method, params, taken.upstream_id)
+    lost_before = pool.session_lost(taken.session)
+    try:
+        return await _asked(pool, taken, _TaskRequest(method=method, params=params))
+    except MCPError:
+        if lost_before or not pool.session_lost(taken.session):
+            raise
+    # The server does not know the session any more in which it made the task. It may find the task in another.
+    return await _asked(pool, taken, _TaskRequest(method=method, params=params))
+
+
+async def _asked(pool: Pool, taken: Poll, request: _TaskRequest) -> dict[str, Any]:
     async with _shared(pool, taken) as connection:
         assert connection.client is not None
-        body = (await connection.client.session.send_request(_TaskRequest(method=method, params=params), Verbatim)).root
+        body = (await connection.client.session.send_request(request, Verbatim)).root
         if pool.asks is not None and connection.modern:
             pool.asks.declared = connection.declared
         return body

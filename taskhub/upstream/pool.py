@@ -30,6 +30,7 @@ from taskhub.upstream.connection import Connection, Profile, Target
 from taskhub.upstream.eras import Eras
 from taskhub.upstream.failures import gone, reason
 from taskhub.upstream.posts import Posts
+from taskhub.upstream.resumed import ResumedSessions
 from taskhub.upstream.session_tasks import SessionTasks
 from taskhub.upstream.sessions import Keeper, Places, Sessions
 
@@ -79,6 +80,7 @@ class Pool:
         self._with_session = {False, True} if target.transport == "stdio" or (target.sse and not shared) else set()
         """The values of `Profile.sessions` for which the server's connections are sessions. Of an HTTP server that is
         known once it has been connected."""
+        self._resumed = ResumedSessions(self._resume)
         self._for_all: dict[bool, Connection] = {}
         """The connections of `shared`, by `Profile.sessions`."""
         self._opening = asyncio.Lock()
@@ -289,6 +291,28 @@ class Pool:
                 await asyncio.shield(connection.stop())
             raise
 
+    @asynccontextmanager
+    async def of_task(self, context_id: int, revision: str, session_id: str) -> AsyncIterator[Connection]:
+        """As `shared`, for requests about a task that the server made in the session with this id, which another worker
+        may have opened; empty if it was none, or its id is not known. A session that the server does not know any more
+        (`session_lost`) is none."""
+        if not session_id or self.session_lost(session_id) or self.sessions.has(context_id, session_id):
+            async with self.shared(context_id, revision) as connection:
+                yield connection
+            return
+        async with self._resumed.lend(session_id, context_id) as connection:
+            yield connection
+
+    def session_lost(self, session_id: str) -> bool:
+        """Whether the server is known not to know the session of a task any more."""
+        return self._resumed.forgotten(session_id)
+
+    async def _resume(self, session_id: str) -> Connection:
+        connection = Connection(self.target, replace(ABLE, sessions=True), resumed=session_id)
+        connection.news.on_changed, connection.news.on_said = self.on_task_changed, self.on_task_said
+        await connection.start()
+        return connection
+
     async def _one_for_all(self, sessions: bool) -> Connection | None:
         """The connection of `shared`; `None` if it has begun a session, which may serve one client only."""
         async with self._opening:
@@ -349,7 +373,8 @@ class Pool:
             await self.asks.close()
         if self._own_loop is None:
             await self.tasks.close()
-            await asyncio.gather(self.close_idle(), self.sessions.close("its server was disconnected"))
+            ended = self.sessions.close("its server was disconnected")
+            await asyncio.gather(self.close_idle(), ended, self._resumed.close())
             return
         closing = asyncio.ensure_future(self.run(self.close_idle()))
         await asyncio.wait({closing}, timeout=5)

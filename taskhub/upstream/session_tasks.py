@@ -40,6 +40,9 @@ ANSWERING_SECONDS: Final = 86_400
 HEAR_SECONDS: Final = 1.0
 """How long a poll waits for the question of a task that asks. If it comes later, the next poll finds it."""
 
+MOST_OF_ID: Final = 40
+"""The most characters of the id of a server's request that are kept. A longer one cannot be answered later."""
+
 LINES: Final = 100
 """The most lines that a task has said on the stream of its result, and no poll has taken yet."""
 
@@ -100,7 +103,7 @@ class _Listener(Bound):
         """See `Bound`. The key of a question is made of the id of its request and of what it asks: a server that sends
         it once more, after a lost stream, gets the same answer."""
         digest = hashlib.sha256(jsonx.encode([kind, jsonx.repaired(params)])).hexdigest()[:16]
-        key = f"{str(number)[:40]}-{digest}"
+        key = f"{_named(number)}-{digest}"
         asked = _Question(_METHODS[kind], params, asyncio.get_running_loop().create_future())
         self.questions[key] = asked
         self.news.set()
@@ -212,6 +215,23 @@ class SessionTasks:
         if (stream := self._streams.get(_key(taken))) is not None:
             stream.give(answers, errors)
 
+    async def respond(self, lend: Lend, taken: Poll) -> None:
+        """Send the answers to questions that came on a stream which is lost, perhaps to another worker, by the ids of
+        their requests. A server that has an answer ignores it."""
+        stream = self._streams.get(_key(taken))
+        heard = set() if stream is None else stream.asked().keys()
+        async with lend() as connection:
+            for key in (taken.answers.keys() | taken.errors.keys()) - heard:
+                number = _number_in(key)
+                if number is None:
+                    continue
+                if key in taken.errors:
+                    error = types.ErrorData.model_validate(taken.errors[key])
+                    await connection.session.respond(types.JSONRPCError(jsonrpc="2.0", id=number, error=error))
+                else:
+                    told = types.JSONRPCResponse(jsonrpc="2.0", id=number, result=taken.answers[key])
+                    await connection.session.respond(told)
+
     async def forget(self, taken: Poll) -> None:
         """The task is polled no more."""
         if (stream := self._streams.pop(_key(taken), None)) is not None:
@@ -234,6 +254,21 @@ class SessionTasks:
                 raise
             return {"status": "failed", "error": error.error.model_dump(by_alias=True, exclude_none=True)}
         return {"status": "completed", "result": result}
+
+
+def _named(number: types.RequestId) -> str:
+    """The id of a request as the beginning of a key: a text begins with `~`."""
+    return f"~{number[:MOST_OF_ID]}" if isinstance(number, str) else str(number)[:MOST_OF_ID]
+
+
+def _number_in(key: str) -> types.RequestId | None:
+    """The id of the request in a key; `None` if the key has not all of it."""
+    named = key.rpartition("-")[0]
+    if len(named.removeprefix("~")) >= MOST_OF_ID:
+        return None
+    if named.startswith("~"):
+        return named[1:]
+    return int(named) if named.removeprefix("-").isdecimal() else None
 
 
 def _key(taken: Poll) -> tuple[int, str]:

@@ -167,6 +167,11 @@ class Sessions:
         held = [each for each in self._of.values() if each.context_id is not None and not each.users]
         return [each for each in held if each.kept_until <= now]
 
+    def has(self, context_id: int, session_id: str) -> bool:
+        """Whether the client's session here is the one with this id at its HTTP server."""
+        found = self._of.get(None if self.shared else context_id)
+        return found is not None and found.connection.alive and found.connection.session.id == session_id
+
     def processes(self) -> list[int]:
         """The processes that clients have."""
         held = [each.connection.pid for each in list(self._of.values()) if each.context_id is not None]
@@ -177,6 +182,7 @@ class Sessions:
         if session.why:
             return
         session.why = why
+        session.connection.session.left = session.kept_until > time.monotonic()
         if session.ending is not None:
             session.ending.cancel()
         key = None if self.shared else session.context_id

@@ -8,6 +8,7 @@ from typing import Any, Self
 from mcp.shared.message import SessionMessage
 
 from taskhub.upstream.refusals import HttpRefusals
+from taskhub.upstream.sending import Ids
 from taskhub.upstream.sieve import Sieve
 from taskhub.upstream.unreadable import Waiting
 
@@ -15,8 +16,10 @@ from taskhub.upstream.unreadable import Waiting
 class _Stream:
     """A wrapper of one of the SDK's streams, for classes that watch its messages."""
 
-    def __init__(self, stream: Any, sieve: Sieve, waiting: Waiting) -> None:
+    def __init__(self, stream: Any, sieve: Sieve, waiting: Waiting, ids: Ids | None) -> None:
+        """`ids`: those of a session that was resumed."""
         self._stream = stream
+        self._ids = ids
         self._sieve = sieve
         self._waiting = waiting
 
@@ -40,12 +43,13 @@ class Incoming(_Stream):
         stream: Any,
         sieve: Sieve,
         waiting: Waiting,
+        ids: Ids | None,
         on_end: Callable[[], None],
         refusals: HttpRefusals,
         hear: Callable[[Any], None],
     ) -> None:
         """`hear` is called with each message."""
-        super().__init__(stream, sieve, waiting)
+        super().__init__(stream, sieve, waiting, ids)
         self._instead: list[SessionMessage] = []
         self._on_end = on_end
         self._refusals = refusals
@@ -62,6 +66,8 @@ class Incoming(_Stream):
         if self._instead:
             return self._instead.pop()
         item = self._refusals.named(await self._stream.__anext__())
+        if self._ids is not None and isinstance(item, SessionMessage):
+            self._ids.received(item.message)
         self._instead = self._waiting.received(item)
         if isinstance(item, SessionMessage):
             self._sieve.received(item.message)
@@ -72,8 +78,10 @@ class Incoming(_Stream):
 class Outgoing(_Stream):
     """The stream of outgoing messages, which `declare` adapts to the caller first."""
 
-    def __init__(self, stream: Any, sieve: Sieve, waiting: Waiting, declare: Callable[[Any], None]) -> None:
-        super().__init__(stream, sieve, waiting)
+    def __init__(
+        self, stream: Any, sieve: Sieve, waiting: Waiting, ids: Ids | None, declare: Callable[[Any], None]
+    ) -> None:
+        super().__init__(stream, sieve, waiting, ids)
         self._declare = declare
 
     async def send(self, item: Any) -> None:
@@ -81,4 +89,6 @@ class Outgoing(_Stream):
         self._declare(item.message)
         self._sieve.sent(item.message)
         self._waiting.sent(item.message)
+        if self._ids is not None:
+            self._ids.sent(item.message)
         await self._stream.send(item)

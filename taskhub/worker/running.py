@@ -241,9 +241,9 @@ class Runner:
                 self.breakers.reached(claim.server_id)
                 self._ended(held, TimingKind.ASKED)
                 return lambda: self._open(claim, asked, state, live=False)
-            case Deferred(task):
+            case Deferred(task, session):
                 self.breakers.reached(claim.server_id)
-                return lambda: self._defer(held, task)
+                return lambda: self._defer(held, task, session)
             case Postponed(why, seconds):
                 return self._give_back(claim, seconds, why)
             case Waits(needs, why):
@@ -260,7 +260,7 @@ class Runner:
                 fault = partial(self.lanes.run, lifecycle.fault, claim, error, kind=kind, actor=self.actor)
                 return self._unreached(held, problem, fault) if unreached else fault
 
-    async def _defer(self, held: Running, task: UpstreamTask) -> bool:
+    async def _defer(self, held: Running, task: UpstreamTask, session: str) -> bool:
         """Hand the call over to its server, whose task is polled from now on. The time that it has run so far counts on
         (`worker.polling`)."""
         claim = held.claim
@@ -274,6 +274,7 @@ class Runner:
             delay_ms=delay_ms,
             ran_seconds=ran,
             home=self.actor.name if task.here else "",
+            session=session,
             actor=self.actor,
         )
         self.on_deferred(claim.task_id, delay_ms / 1000)

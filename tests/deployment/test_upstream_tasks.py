@@ -30,8 +30,8 @@ def upstream() -> Iterator[TaskingServer]:
 
 @pytest.fixture(scope="module")
 def older() -> Iterator[SessionTasksServer]:
-    """Of 2025-11-25, each of whose sessions finds the tasks of all."""
-    with SessionTasksServer(shared=True) as server:
+    """Of 2025-11-25, each of whose sessions has tasks of its own."""
+    with SessionTasksServer() as server:
         yield server
 
 
@@ -74,21 +74,27 @@ def test_a_killed_part_costs_neither_the_result_nor_a_second_run(
 
 
 @pytest.mark.parametrize("part", ["worker", "web"])
-def test_a_task_of_an_older_server_goes_on_where_another_session_finds_it(
+def test_a_task_of_an_older_server_goes_on_in_the_session_that_made_it(
     hub: RunningHub, older: SessionTasksServer, part: str
 ) -> None:
     runs = len(older.created)
     with Client(hub.base, hub.tokens["agent-a"]) as client:
-        task = deferred(hub, client, "wait")
+        task, asking = deferred(hub, client, "wait"), deferred(hub, client, "ask")
+        (key,) = client.until(asking, "input_required")["inputRequests"]
         hub.part(part).kill()
     older.release()
     # A worker counts as lost after 30 s.
     wait_until(lambda: hub.sql("SELECT 1 FROM task WHERE public_id = %s AND state = 'finished'", [task]), "it", 90)
     with Client(hub.base, hub.tokens["agent-a"]) as client:
         done = wait_until(lambda: _got(client, task), "the result", 45)
-    assert done["result"]["content"][0]["text"] == "released"
-    assert len(older.created) == runs + 1
-    assert outcomes(hub, task) == [(1, "finished")]
+        assert done["result"]["content"][0]["text"] == "released"
+        client.update(asking, {key: accept(who="Ada")})
+        done = client.until(asking, "completed", "failed", seconds=45)
+        assert done["result"]["content"][0]["text"] == "hello Ada"
+    assert len(older.created) == runs + 2
+    assert [outcomes(hub, each) for each in (task, asking)] == [[(1, "finished")]] * 2
+    kept = "SELECT count(*) FROM deferred WHERE session IS NOT NULL AND poll_at IS NULL"
+    assert hub.sql(kept) == [(0,)]
 
 
 def test_a_killed_database_costs_neither_the_result_nor_a_second_run(

@@ -31,9 +31,13 @@ class SessionTasksServer(kit.HttpServer):
         self.own: dict[str, queue.SimpleQueue[dict[str, Any]]] = {}
         """What the own stream of each session is to send."""
         self.shared = Tasks("released", self._tell) if shared else None
+        self.interval = 100
+        """As that of `Tasks`."""
         self.sessions: dict[str, Tasks] = {}
         self.created: list[str] = []
         """The session of each task."""
+        self.ids: list[Any] = []
+        """The session and the id of each request."""
 
     def tasks(self) -> list[Tasks]:
         """The tasks of all sessions."""
@@ -92,6 +96,7 @@ class SessionTasksServer(kit.HttpServer):
             session = secrets.token_hex(8)
             self.own[session] = queue.SimpleQueue()
             self.sessions[session] = self.shared or Tasks("released", self.own[session].put)
+            self.sessions[session].interval = self.interval
         elif session not in self.sessions:
             await begin(404)
             return await end()
@@ -99,6 +104,7 @@ class SessionTasksServer(kit.HttpServer):
             self.sessions[session].receive(message, lambda told: None)
             await begin(202)
             return await end()
+        self.ids.append((session, message["id"]))
         told: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self.sessions[session].receive(message, told.put)
         if message["method"] == "tools/call":

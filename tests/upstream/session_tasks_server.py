@@ -40,6 +40,8 @@ class Tasks:
         self.answers: dict[str, Any] = {}
         self.asked: dict[str, str] = {}
         """The task of each question, by the id of its request."""
+        self.number: str | int = ""
+        """The id of the next question's request; one of its own if it is empty."""
 
     def release(self) -> None:
         """Let the tasks of `wait` end."""
@@ -81,7 +83,8 @@ class Tasks:
             send({"id": number, "result": {}})
         elif method == "tools/list":
             shown = [{"name": name, "inputSchema": {"type": "object"}} for name in TOOLS]
-            required = [{**tool, "execution": {"taskSupport": "required"}} for tool in shown]
+            handle = {"_meta": {"taskhub/task": "always"}}
+            required = [{**tool, **handle, "execution": {"taskSupport": "required"}} for tool in shown]
             send({"id": number, "result": {"tools": required}})
         elif method == "tools/call":
             self._call(number, params, send)
@@ -136,8 +139,8 @@ class Tasks:
         else:
             self.waiting.setdefault(task, []).append((number, send))
             if name == "ask" and task not in self.asked.values():
-                key = f"ask-{len(self.answers) + len(self.asked)}"
-                self.asked[key] = task
+                key = self.number or f"ask-{len(self.answers) + len(self.asked)}"
+                self.asked[str(key)] = task
                 schema = {"type": "object", "properties": {"who": {"type": "string"}}, "required": ["who"]}
                 params = {"message": "Who?", "requestedSchema": schema, "_meta": {RELATED: {"taskId": task}}}
                 send({"id": key, "method": "elicitation/create", "params": params})

@@ -18,7 +18,7 @@ from taskhub.store.models import Deferred, Server, TaskLog, Worker
 from taskhub.upstream import deferred as upstream_deferred
 from taskhub.upstream.connection import Target
 from taskhub.upstream.sessions import Sessions
-from taskhub.worker import polling
+from taskhub.worker import polling, running
 from tests import factories
 from tests.domain import kit
 from tests.domain.kit import World
@@ -151,15 +151,81 @@ def test_the_error_of_the_task_is_that_of_the_call(hall: Hall, target: Target) -
     assert json.loads(kit.look(task).error_json or "")["code"] == -32050
 
 
-def test_when_its_worker_is_lost_a_session_that_does_not_know_the_task_leaves_it_unknown(
-    hall: Hall, target: Target
-) -> None:
-    tool = started(hall, target, "wait")
-    task = deferred(tool)
+def move(hall: Hall, task: int) -> None:
+    """Another worker has the task from now on."""
     hall.stop()
     Worker.objects.update(name="elsewhere", stopped_at="2026-01-01T00:00Z")
     kit.turn_back(task, "poll_at", 1, table="deferred")
     hall.start()
+
+
+def test_when_its_worker_is_lost_another_goes_on_with_the_session(hall: Hall, over_http: SessionTasksServer) -> None:
+    tool = started(hall, over_http.target, "wait")
+    task = deferred(tool)
+    (session,) = over_http.created
+    move(hall, task)
+    polls = over_http.sessions[session].polls
+    wait_until(lambda: sum(polls.values()) > 3, "polls in the same session")
+    assert Deferred.objects.get(task_id=task).session is not None
+    over_http.release()
+    assert words(task) == "released"
+    assert over_http.created == [session]
+    assert attempts(task) == ["finished"]
+    assert Deferred.objects.get(task_id=task).session is None
+
+
+def test_its_id_is_stored_encrypted(hall: Hall, over_http: SessionTasksServer) -> None:
+    task = deferred(started(hall, over_http.target, "wait"))
+    (session,) = over_http.created
+    stored = bytes(Deferred.objects.get(task_id=task).session or b"")
+    assert stored
+    assert session.encode() not in stored
+
+
+def test_in_it_the_other_worker_hears_what_the_task_asks(
+    hall: Hall, over_http: SessionTasksServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "FIRST_MS", 60_000)  # the first worker does not come to it
+    over_http.interval = 60_000
+    tool = started(hall, over_http.target, "ask")
+    task = deferred(tool)
+    move(hall, task)
+    answer_question(task, opened(task), ADA, actor=tool.actor)
+    assert words(task) == "hello Ada"
+
+
+def test_a_question_that_came_to_the_lost_worker_is_answered_by_the_other(
+    hall: Hall, over_http: SessionTasksServer
+) -> None:
+    tool = started(hall, over_http.target, "ask")
+    task, other = deferred(tool), deferred(tool)
+    asked, again = opened(task), opened(other)
+    move(hall, task)
+    kit.turn_back(other, "poll_at", 1, table="deferred")
+    answer_question(task, asked, ADA, actor=tool.actor)
+    refuse_question(other, again, {"code": -1, "message": "not now"}, actor=tool.actor)
+    assert words(task) == "hello Ada"
+    assert words(other) == "hello {'code': -1, 'message': 'not now'}"
+    assert [attempts(each) for each in (task, other)] == [["finished"]] * 2
+
+
+def test_a_session_that_the_server_does_not_know_any_more_leaves_the_outcome_unknown(
+    hall: Hall, over_http: SessionTasksServer
+) -> None:
+    tool = started(hall, over_http.target, "wait")
+    task = deferred(tool)
+    over_http.sessions.clear()
+    move(hall, task)
+    asked = opened(task)
+    assert asked.kind is QuestionKind.OUTCOME
+    assert "no longer knows the task of this call" in asked.params["told"]
+    assert attempts(task) == ["lost"]
+
+
+def test_when_its_worker_is_lost_the_process_of_another_leaves_it_unknown(hall: Hall) -> None:
+    tool = started(hall, COMMAND, "wait")
+    task = deferred(tool)
+    move(hall, task)
     asked = opened(task)
     assert asked.kind is QuestionKind.OUTCOME
     assert "no longer knows the task of this call" in asked.params["told"]

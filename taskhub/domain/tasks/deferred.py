@@ -12,12 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from django.conf import settings
+
 from taskhub.core.policy import answerers
 from taskhub.core.records import Actor, Claim, NewQuestion, Poll, UpstreamTask
 from taskhub.domain.changes import change, questions, who
 from taskhub.domain.hints.announce import announce
 from taskhub.domain.tasks.run import outcome_seconds
 from taskhub.lib import jsonx
+from taskhub.lib.signing import InvalidToken, Vault
 from taskhub.store import statements
 
 POLL_RANGE_MS: Final = (100, 60_000)
@@ -37,6 +40,7 @@ class _Poll(NamedTuple):
     server_name: str
     tool_id: int
     upstream_tool: str
+    session: bytes | None
     client_capabilities: str
     question_audience: str | None
     run_seconds: int
@@ -81,10 +85,19 @@ def within_range(poll_ms: int) -> int:
 
 
 def defer(
-    claim: Claim, task: UpstreamTask, *, poll_ms: int, ran_seconds: float, home: str, delay_ms: int, actor: Actor
+    claim: Claim,
+    task: UpstreamTask,
+    *,
+    poll_ms: int,
+    ran_seconds: float,
+    home: str,
+    session: str = "",
+    delay_ms: int,
+    actor: Actor,
 ) -> bool:
     """Hand the task over to its server, which runs the call as `task`: it is polled first after `delay_ms`. `home`: the
-    worker that alone can reach the server's task; empty if any worker can. Returns `False` if the lease is lost."""
+    worker that polls it as long as it lives; empty if any worker may. `session`: the id of the session at an HTTP
+    server to which the task belongs, by which another worker can go on. Returns `False` if the lease is lost."""
     return change(
         _DEFER,
         claim.task_id,
@@ -94,6 +107,7 @@ def defer(
         upstream=task.id,
         revision=task.revision,
         home=home,
+        session=Vault(settings.SECRET_KEY.encode()).encrypt(session) if session else None,
         status="input_required" if task.status == "input_required" else "working",
         poll_ms=within_range(poll_ms),
         delay_ms=delay_ms,
@@ -151,7 +165,18 @@ def _poll(row: _Poll) -> Poll:
         answers={key: json.loads(response) for key, (state, response, _) in live.items() if state == "answered"},
         errors={key: json.loads(error) for key, (_, _, error) in live.items() if error is not None},
         used_keys=frozenset(row.keys),
+        session=_opened(row.session),
     )
+
+
+def _opened(session: bytes | None) -> str:
+    """The id of a session; empty if there is none, or if it was encrypted under another `SECRET_KEY`."""
+    if session is None:
+        return ""
+    try:
+        return Vault(settings.SECRET_KEY.encode()).decrypt(bytes(session))
+    except InvalidToken:
+        return ""
 
 
 def put_back_polls(polls: Sequence[PutBack], *, actor: Actor) -> frozenset[int]:

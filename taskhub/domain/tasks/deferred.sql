@@ -3,12 +3,13 @@
 -- does not count it as lost, and the functions that end a task or ask for it work on it as on any other.
 -- The task is locked before its row in `deferred`, so that no two changes can deadlock.
 
--- Hands the task over to its server. p_home: the worker that alone can reach the server's task; empty if any can.
+-- Hands the task over to its server. p_home: the worker that polls it as long as it lives; empty if any may. p_session:
+-- the id of the session at the server to which the task belongs, encrypted; null if there is none.
 -- p_ran_seconds: how long the call has run so far. Turns are counted on from those of earlier attempts, so that a late
 -- worker of one of these has none of them. Returns false if the lease was lost.
 CREATE OR REPLACE FUNCTION defer_task(p_id bigint, p_epoch int, p_server bigint, p_upstream text, p_revision text,
                                       p_home text, p_status text, p_poll_ms int, p_delay_ms int, p_ran_seconds float8,
-                                      p_message text, p_who text)
+                                      p_message text, p_session bytea, p_who text)
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     held record;
@@ -21,11 +22,11 @@ BEGIN
         RETURN false;
     END IF;
     INSERT INTO deferred (task_id, epoch, server_id, upstream_id, revision, home, status, poll_ms, poll_at, ran_seconds,
-                          running_since, cancel_at, turn, created_at)
+                          running_since, cancel_at, turn, session, created_at)
     VALUES (p_id, p_epoch, p_server, p_upstream, p_revision, p_home, p_status, p_poll_ms,
             clock_timestamp() + p_delay_ms * interval '1 millisecond', p_ran_seconds, clock_timestamp(),
             held.cancel_requested_at, coalesce((SELECT max(d.turn) + 1 FROM deferred d WHERE d.task_id = p_id), 0),
-            clock_timestamp());
+            p_session, clock_timestamp());
     UPDATE task SET lease_until = 'infinity', worker = '',
            message = CASE WHEN held.cancel_requested_at IS NULL THEN left(p_message, 1024) ELSE message END
     WHERE id = p_id;
@@ -43,7 +44,8 @@ END $$;
 -- A deferred call whose task has ended is taken for the cancellation of the server's task alone (r_ended).
 CREATE OR REPLACE FUNCTION take_polls(p_worker text, p_servers bigint[], p_most int[], p_lease_seconds float8)
 RETURNS TABLE (id bigint, public_id text, epoch int, tenant_id bigint, context_id bigint, server_id bigint,
-               server_name text, tool_id bigint, upstream_tool text, client_capabilities text, question_audience text,
+               server_name text, tool_id bigint, upstream_tool text, session bytea, client_capabilities text,
+               question_audience text,
                run_seconds int, upstream_id text, revision text, status text, turn int, poll_ms int, message text,
                cancelling boolean, ended boolean, overdue boolean, ran_seconds float8, live text, keys text[])
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
@@ -67,7 +69,7 @@ BEGIN
         FROM due WHERE d.id = due.id RETURNING d.*
     )
     SELECT t.id, t.public_id::text, d.epoch, t.tenant_id, t.context_id, d.server_id, s.name::text, t.tool_id,
-           o.name::text, t.client_capabilities::text, o.question_audience::text, t.run_seconds, d.upstream_id::text,
+           o.name::text, d.session, t.client_capabilities::text, o.question_audience::text, t.run_seconds, d.upstream_id::text,
            d.revision::text, d.status::text, d.turn, d.poll_ms, t.message::text, d.cancel_at IS NOT NULL,
            t.ended_at IS NOT NULL, d.cancel_at < moment - interval '10 seconds',
            d.ran_seconds + coalesce(extract(epoch FROM moment - d.running_since)::float8, 0),

@@ -256,12 +256,12 @@ SELECT fault(:task, :epoch, :error, :message, :kind, :who);
 SELECT settle_cancel(:task, :epoch, :message, :who);
 
 -- write: defer_task(task bigint, epoch int, server bigint, upstream text, revision text, home text, status text,
---     poll_ms int, delay_ms int, ran_seconds float8, message text, who text) -> bool
+--     poll_ms int, delay_ms int, ran_seconds float8, message text, session bytea, who text) -> bool
 SELECT defer_task(:task, :epoch, :server, :upstream, :revision, :home, :status, :poll_ms, :delay_ms, :ran_seconds,
-                  :message, :who);
+                  :message, :session, :who);
 
 -- write: take_polls(worker text, servers bigint[], rooms int[], lease_seconds float8) -> list[_Poll]
-SELECT id, public_id, epoch, tenant_id, context_id, server_id, server_name, tool_id, upstream_tool,
+SELECT id, public_id, epoch, tenant_id, context_id, server_id, server_name, tool_id, upstream_tool, session,
        client_capabilities, question_audience, run_seconds, upstream_id, revision, status, turn, poll_ms, message,
        cancelling, ended, overdue, ran_seconds, live, keys FROM take_polls(:worker, :servers, :rooms, :lease_seconds);
 

@@ -1738,6 +1738,7 @@ class Migration(migrations.Migration):
                 ("upstream_id", models.CharField(max_length=256)),
                 ("revision", models.CharField(max_length=32)),
                 ("home", models.CharField(db_default="", max_length=128)),
+                ("session", models.BinaryField(null=True)),
                 ("status", models.CharField(db_default="working", max_length=16)),
                 ("poll_ms", models.IntegerField(db_default=1000)),
                 ("poll_at", models.DateTimeField(null=True)),

@@ -307,7 +307,8 @@ class Attempt(models.Model):
 
 class Deferred(models.Model):
     """A call that its server runs as a task of its own, which workers poll (`domain/tasks/deferred.py`). `epoch` is the
-    attempt that made the call. `poll_at` is null once the server's task is over."""
+    attempt that made the call. `poll_at` is null once the server's task is over. `session` is the id of the session to
+    which that belongs, encrypted, as long as it is polled."""
 
     task = models.ForeignKey(Task, models.CASCADE, related_name="deferred", db_index=False)
     epoch = models.IntegerField()
@@ -315,6 +316,7 @@ class Deferred(models.Model):
     upstream_id = models.CharField(max_length=256)
     revision = models.CharField(max_length=32)
     home = models.CharField(max_length=128, db_default="")
+    session = models.BinaryField(null=True)
     status = models.CharField(max_length=16, db_default="working")
     poll_ms = models.IntegerField(db_default=1000)
     poll_at = models.DateTimeField(null=True)

@@ -147,9 +147,13 @@ BEGIN
     RETURN OLD;
 END $$;
 
--- A deferred call is that task at that server. It is polled by turns, and not any more once the server's task is over.
+-- A deferred call is that task at that server. It is polled by turns, and not any more once the server's task is over:
+-- then the id of its session, which is a credential, is not kept.
 CREATE OR REPLACE FUNCTION deferred_guard() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
+    IF NEW.poll_at IS NULL THEN
+        NEW.session := NULL;
+    END IF;
     IF OLD.poll_at IS NULL OR NEW.turn NOT IN (OLD.turn, OLD.turn + 1) OR
        (NEW.task_id, NEW.epoch, NEW.server_id, NEW.upstream_id, NEW.revision, NEW.home, NEW.created_at)
        IS DISTINCT FROM

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pytest_django import Settings
 
 from taskhub.core.records import Poll, UpstreamTask
 from taskhub.core.states import State
@@ -53,6 +54,29 @@ def test_a_deferred_call_is_nobodys_and_is_not_lost(world: World) -> None:
     assert sweep() == 0
     assert kit.claim() == []
     assert Deferred.objects.count() == 1
+
+
+def test_the_id_of_its_session_is_stored_encrypted_while_it_is_polled(world: World, settings: Settings) -> None:
+    task = kit.create(world)
+    deferred.defer(
+        kit.claim_one(),
+        UpstreamTask("up-1", "2025-11-25", "working", "", None, here=True),
+        poll_ms=1_000,
+        ran_seconds=0.0,
+        home="worker-2",
+        session="5ecret",
+        delay_ms=0,
+        actor=WORKER,
+    )
+    assert b"5ecret" not in bytes(Deferred.objects.get().session or b"")
+    taken = take_one(world)
+    assert taken.session == "5ecret"
+    assert "5ecret" not in repr(taken)
+    kit.turn_back(task.id, "poll_at", 1, table="deferred")
+    settings.SECRET_KEY = "another" * 8
+    assert take_one(world).session == ""
+    kit.finish(taken.claim)
+    assert Deferred.objects.get().session is None
 
 
 def test_a_worker_that_lost_the_task_defers_nothing(world: World) -> None:

@@ -1,0 +1,105 @@
+"""The HTTP transport below the SDK's client, and the session that a connection has at an HTTP server.
+
+A session that another worker opened can be resumed, with its id (`Mcp-Session-Id`) and without a handshake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from secrets import token_hex
+from typing import Any, Final
+
+import httpx2
+import mcp_types as types
+from mcp.shared.message import SessionMessage
+
+from taskhub.core.versions import Version
+from taskhub.lib.tls import trusted
+from taskhub.upstream.failures import reason
+from taskhub.upstream.refusals import message_of
+
+SESSION_ID: Final = "mcp-session-id"
+
+
+@dataclass(slots=True)
+class HttpSession:
+    """The session of one connection."""
+
+    id: str = field(default="", repr=False)
+    """Its id, which lets whoever has it use the session; empty while there is none."""
+    resumed: bool = False
+    """Whether another connection opened it."""
+    left: bool = False
+    """Whether it is left to the server when the connection is closed: the server runs a task in it."""
+    outgoing: Any = field(default=None, repr=False)
+    """The stream of outgoing messages; `None` before there is one."""
+
+    async def respond(self, message: types.JSONRPCResponse | types.JSONRPCError) -> None:
+        """Answer a request of the server that came on a stream which is lost, to whichever connection that was."""
+        await self.outgoing.send(SessionMessage(message))
+
+
+class Sending(httpx2.AsyncHTTPTransport):
+    """An HTTP transport that reports a POST for which no connection could be made, because the SDK's error only says
+    that the connection is closed. It does not end a session that others may use, and answers the handshake of one that
+    is resumed by itself."""
+
+    def __init__(self, tell: Callable[[str], None], session: HttpSession) -> None:
+        super().__init__(verify=trusted())
+        self._tell = tell
+        self._session = session
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request."""
+        if request.method == "DELETE" and (self._session.resumed or self._session.left):
+            return httpx2.Response(HTTPStatus.NO_CONTENT, request=request)
+        if self._session.resumed and (answer := _of_handshake(request, self._session.id)) is not None:
+            return answer
+        try:
+            return await super().handle_async_request(request)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            if request.method == "POST":
+                self._tell(reason(error))
+            raise
+
+
+def _of_handshake(request: httpx2.Request, session_id: str) -> httpx2.Response | None:
+    """The answer to a message of the handshake; `None` for any other request."""
+    message = message_of(request.content) if request.method == "POST" else {}
+    if message.get("method") == "notifications/initialized":
+        return httpx2.Response(HTTPStatus.ACCEPTED, request=request)
+    if message.get("method") != "initialize":
+        return None
+    agreed = {
+        "protocolVersion": Version.MCP_2025_11_25,
+        "capabilities": {},
+        "serverInfo": {"name": "resumed", "version": ""},
+    }
+    answer = {"jsonrpc": "2.0", "id": message.get("id"), "result": agreed}
+    return httpx2.Response(HTTPStatus.OK, json=answer, headers={SESSION_ID: session_id}, request=request)
+
+
+class Ids:
+    """The ids of requests in a session that was resumed: the SDK counts from 0, as it did where the session was opened,
+    and an id must not come twice in a session."""
+
+    def __init__(self) -> None:
+        self._prefix = f"{token_hex(6)}-"
+
+    def sent(self, message: Any) -> None:
+        """Change the id in an outgoing message, in place."""
+        if isinstance(message, types.JSONRPCRequest):
+            message.id = f"{self._prefix}{message.id}"
+        elif isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
+            params = message.params or {}
+            message.params = {**params, "requestId": f"{self._prefix}{params.get('requestId')}"}
+
+    def received(self, message: Any) -> None:
+        """Change it back in the answer, in place."""
+        if not isinstance(message, types.JSONRPCResponse | types.JSONRPCError) or not isinstance(message.id, str):
+            return
+        number = message.id.removeprefix(self._prefix)
+        if number != message.id and number.isdecimal():
+            message.id = int(number)

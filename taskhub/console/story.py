@@ -8,11 +8,14 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Final
 
+from django.utils.text import capfirst
+
 from taskhub.console.questions import WORDS
 from taskhub.console.templatetags.console import duration, past, state_word
-from taskhub.core.states import Audience, Door, QuestionKind, QuestionState, State
+from taskhub.core.states import TERMINAL, Audience, Door, QuestionKind, QuestionState, State
 from taskhub.core.transports import CALLS_AT_ONCE
 from taskhub.core.words import words
+from taskhub.domain.foreign import foreign
 from taskhub.domain.tasks.detail import AttemptRow, TaskDetail, TaskEvent, TaskQuestion
 
 ACTIONS: Final[dict[str, tuple[str, str]]] = {
@@ -137,6 +140,11 @@ class Time:
 Told = tuple[str | Time, ...]
 """A sentence in parts: text and times."""
 
+_ASKED_AGAIN: Final = frozenset({"tool_changed", "approved_tool_changed"})
+"""The reasons of `th_unfit` for which a claim asks for an approval. For the others it ends the call."""
+_ENDED: Final = frozenset({"server_removed", "client_locked_out", "tool_turned_off", "tool_not_offered"})
+"""The reasons that the error of a call names which a claim has ended."""
+
 LANE_HEIGHT: Final = 40
 FOLDED: Final = 0.55
 """A stretch without events is folded if it takes more than this share of the timeline."""
@@ -216,31 +224,57 @@ def _why_ended(detail: TaskDetail, now: datetime) -> str:
     return f"The call failed after {took}, without a result from the tool."
 
 
+def _ended_unfit(error_json: str | None) -> bool:
+    """Whether a claim ended the call because it must not run."""
+    data = foreign(error_json or "{}").found.get("data")
+    return isinstance(data, dict) and data.get("reason") in _ENDED
+
+
 def _why_queued(detail: TaskDetail, now: datetime) -> str:
     count = detail.live_workers
     slot = f"Waiting for a free slot on {'the worker' if count == 1 else f'one of {count} workers'}."
     return held_up(detail, now) or slot
 
 
+def _approvals(detail: TaskDetail) -> list[TaskQuestion]:
+    return [asked for asked in detail.questions if asked.kind is QuestionKind.APPROVAL]
+
+
 def asked_again(detail: TaskDetail, question_id: int) -> str:
     """That the call needs another approval besides that of this question, since the tool has changed, as a sentence;
     empty if it does not."""
-    approvals = [asked for asked in detail.questions if asked.kind is QuestionKind.APPROVAL]
-    if any(asked.id > question_id and asked.state is QuestionState.OPEN for asked in approvals):
+    if any(asked.id > question_id and asked.state is QuestionState.OPEN for asked in _approvals(detail)):
         return "The tool has changed meanwhile, so another approval has been asked for, with what has changed."
     # Whoever claims the call asks again (`th_hold_back`). A call that runs was compared before.
-    outdated = any(asked.id == question_id and asked.outdated for asked in approvals)
+    outdated = any(asked.id == question_id and asked.outdated for asked in _approvals(detail))
     if outdated and detail.task.state is not State.WORKING:
         return "The tool has changed meanwhile, so another approval will be asked for, with what has changed."
     return ""
 
 
+def never(detail: TaskDetail) -> str:
+    """Why the call does not run, whoever lets it, as a sentence; empty if it may run."""
+    task, why = detail.task, detail.unfit_why
+    if task.state in TERMINAL:
+        # A worker was faster than the page.
+        return f"{task.message}." if _ended_unfit(task.error_json) else ""
+    if not detail.unfit or detail.unfit in _ASKED_AGAIN:
+        # To the claim a tool that is gone matters once the call is approved.
+        if not (detail.tool_gone and _approvals(detail)):
+            return ""
+        why = words("tool_not_offered")
+    return f"{capfirst(why)}: the next claim of a worker ends the call."
+
+
 def held_up(detail: TaskDetail, now: datetime) -> str:
-    """Why the call cannot run yet although no question is open, as a sentence; empty if it only needs a free slot."""
-    if detail.server_removed:
-        return "Its server has been removed: the next claim of a worker ends the call."
-    if not detail.server_enabled:
+    """Why the call cannot run yet, or ever, although no question is open, as a sentence; empty if it only needs a free
+    slot."""
+    if not detail.server_enabled and not detail.server_removed:
         return f"{words('paused', detail.server)}."
+    if ends := never(detail):
+        return ends
+    if detail.unfit and not any(asked.state is QuestionState.OPEN for asked in _approvals(detail)):
+        return f"{capfirst(detail.unfit_why)}, so an approval will be asked for, with what has changed."
     if detail.live_workers == 0:
         return "No worker is running. Start one with “manage.py worker”."
     if detail.away_since is not None and detail.retry_at is not None:

@@ -94,7 +94,7 @@ def test_it_did_not_run_and_runs_again(world: World) -> None:
     task = lost(world)
     with pytest.raises(CommandError, match="What did not run has no result"):
         rule(task, "--did-not-run", "--result", "/dev/null")
-    assert rule(task, "--did-not-run") == f"Task {task.public_id} is queued: its tool runs again.\n"
+    assert rule(task, "--did-not-run") == f"Task {task.public_id} is queued to run again.\n"
     assert kit.claim_one().public_id == task.public_id
 
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from django.utils.text import capfirst
 
 from taskhub.console.changes import LONGEST, SHOWN, Change, Part, changes
 from taskhub.control.questions import decide_approval
@@ -14,7 +15,7 @@ from taskhub.core.states import Role
 from taskhub.domain.catalogue.view import tool_by_id
 from taskhub.domain.questions.answer import AnswerOutcome
 from taskhub.domain.workers.writes import heartbeat
-from taskhub.store.models import Question, Tool
+from taskhub.store.models import AuthContext, Question, Server, Tool
 from tests.console.conftest import Login
 from tests.domain import kit
 from tests.domain.catalogue.test_versions import definition, lists
@@ -119,6 +120,51 @@ def test_approving_what_has_changed_meanwhile_does_not_say_that_the_tool_runs(
         assert "Approved. The tool has changed meanwhile, so another approval has been asked for" in approve()
     assert "does not run yet" not in text_of(mia.get("/inbox/"))
     assert "Approved. The tool runs now." in approve()
+
+
+def removed(tool: ToolRecord) -> None:
+    Server.objects.update(enabled=False, state="disabled", removed_at=datetime.now(UTC))
+
+
+NEVER = {
+    "turned off": (lambda tool: Tool.objects.update(enabled=False), "the tool has been turned off"),
+    "not offered": (lambda tool: Tool.objects.update(gone_at=datetime.now(UTC)), "the tool is not offered any more"),
+    "rejected": (lambda tool: Tool.objects.update(rejected="bad"), "the tool is not offered any more: bad"),
+    "removed": (removed, "its server has been removed"),
+    "locked out": (
+        lambda tool: AuthContext.objects.update(disabled_at=datetime.now(UTC)),
+        "its client has been locked out",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", NEVER)
+@pytest.mark.parametrize("claimed", [False, True])
+def test_approving_what_will_not_run_says_so(
+    sign_in: Login, tool: ToolRecord, how: str, claimed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heartbeat("worker-1", slots=8, busy=0)
+    task, mia = asked(sign_in, tool, {"env": "prod"})
+    (question,) = Question.objects.filter(task_id=task.id)
+    happens, why = NEVER[how]
+    happens(tool)
+    ends = f"{capfirst(why)}: the next claim of a worker ends the call."
+    assert f"If approved now, the call does not run. {ends}" in text_of(mia.get("/inbox/"))
+
+    def decide(*args: Any, **named: Any) -> AnswerOutcome:
+        """A worker claims the call before the page is answered."""
+        outcome = decide_approval(*args, **named)
+        assert kit.claim() == []
+        return outcome
+
+    if claimed:
+        monkeypatch.setattr("taskhub.control.questions.decide_approval", decide)
+    page = text_of(mia.post(f"/inbox/{question.pk}/decide", {"verdict": "approve"}, follow=True))
+    assert f"Approved. {f'Not run: {why}.' if claimed else ends}" in page
+    if not claimed:
+        assert ends in text_of(mia.get(f"/tasks/{task.public_id}/"))
+        assert kit.claim() == []
+    assert kit.look(task.id).message == f"Not run: {why}"
 
 
 def test_a_call_that_was_let_through_before_the_tool_changed_says_so(sign_in: Login, tool: ToolRecord) -> None:

@@ -428,6 +428,7 @@ def test_the_wrong_door_for_a_kind_is_refused(context: Any, server: Any, tenant:
 
 
 def test_htmx_answers_in_place_and_shows_the_next_question(operator: Any, context: Any, server: Any) -> None:
+    heartbeat("worker-1", slots=8, busy=0)
     _, first = asked(context, server)
     _, second = asked(context, server)
     response = operator.post(f"/inbox/{first.pk}/answer", {"action": "decline"}, headers=HTMX)
@@ -443,6 +444,7 @@ def test_htmx_answers_in_place_and_shows_the_next_question(operator: Any, contex
 def test_after_a_decision_comes_the_next_of_the_same_queue_and_what_was_decided_is_linked(
     operator: Any, context: Any, server: Any, queue: str
 ) -> None:
+    heartbeat("worker-1", slots=8, busy=0)
     for_clients = asked(context, server, audience=Audience.CLIENT) if queue else None
     oldest, decided, following = (asked(context, server) for _ in range(3))
     page = operator.get(f"/inbox/{decided[1].pk}/{queue}").content.decode()

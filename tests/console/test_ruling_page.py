@@ -8,16 +8,17 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from taskhub.core.states import Role, State
+from taskhub.core.states import Audience, Role, State
 from taskhub.domain.tasks import run
 from taskhub.domain.tasks.checks import end_check, take_checks
 from taskhub.domain.tasks.reads import task_by_id
-from taskhub.store.models import Decision, Question, Tool
+from taskhub.domain.workers.writes import heartbeat
+from taskhub.store.models import Decision, Question, Task, Tool
 from tests.console.conftest import Login
 from tests.console.test_overview_page import words
 from tests.domain import kit
 from tests.domain.kit import World
-from tests.factories import WORKER, make_context, make_person, make_server, make_tool
+from tests.factories import WORKER, make_context, make_person, make_question, make_server, make_tool
 
 pytestmark = pytest.mark.django_db
 
@@ -26,6 +27,7 @@ SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
 
 @pytest.fixture
 def world(tenant: Any) -> World:
+    heartbeat("worker-1", slots=8, busy=0)
     return World(make_context(tenant, "agent-a"), make_tool(make_server(tenant, "demo"), "deploy"))
 
 
@@ -78,6 +80,41 @@ def test_a_ruling_is_confirmed_first(world: World, operator: Client, verdict: st
     assert state(question) is (State.FINISHED if verdict == "ran" else State.QUEUED)
     decision = Decision.objects.get()
     assert (decision.verdict, decision.reason, decision.door) == (verdict, "seen in the log", "web")
+
+
+def test_a_ruling_says_what_keeps_the_tool_from_running_again(world: World, operator: Client) -> None:
+    question = lost(world)
+
+    def unrun(**more: str) -> str:
+        page = operator.post(f"/inbox/{question.pk}/rule", {"verdict": "unrun", "reason": "seen", **more}, follow=True)
+        return words(page.content.decode())
+
+    ends = "The tool has been turned off: the next claim of a worker ends the call."
+    asks = "The tool has changed since it was called, so an approval will be asked for, with what has changed."
+    assert "It did not run: run it now?" in unrun()
+    Tool.objects.update(enabled=False)
+    assert f"deploy does not run again. {ends}" in unrun()
+    Tool.objects.update(enabled=True, approval=True, digest="1" * 64)
+    assert f"It does not run at once. {asks}" in unrun()
+    assert f"It did not run. {asks}" in unrun(confirmed="1")
+    task = str(Task.objects.get(pk=question.task_id).public_id)
+    assert asks in words(operator.get(f"/tasks/{task}/").content.decode())
+    assert kit.claim() == []
+    assert state(question) is State.INPUT_REQUIRED
+
+
+def test_an_answer_to_a_call_that_will_not_go_on_says_so(world: World, operator: Client) -> None:
+    kit.create(world)
+    asked = make_question(audience=Audience.OPERATOR)
+    run.ask(kit.claim_one(), [asked], upstream_state="s", message="", live=False, actor=WORKER)
+    Tool.objects.update(enabled=False)
+    (question,) = Question.objects.filter(state="open")
+    page = operator.post(f"/inbox/{question.pk}/answer", {"action": "decline"}, follow=True)
+    assert "Declined. The tool has been turned off: the next claim of a worker ends the call." in words(
+        page.content.decode()
+    )
+    assert kit.claim() == []
+    assert state(question) is State.FAULTED
 
 
 @pytest.mark.parametrize(

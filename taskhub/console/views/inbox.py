@@ -24,7 +24,7 @@ from taskhub.console.requests import ConsoleRequest
 from taskhub.console.templatetags.console import past, state_word
 from taskhub.control import questions
 from taskhub.core.errors import Invalid, TaskHubError
-from taskhub.core.states import TERMINAL, QuestionKind, QuestionState
+from taskhub.core.states import TERMINAL, QuestionKind, QuestionState, State
 from taskhub.domain.foreign import Foreign
 from taskhub.domain.questions import inbox as queries
 from taskhub.domain.questions.answer import AnswerOutcome
@@ -126,8 +126,13 @@ def answer(request: ConsoleRequest, pk: int) -> HttpResponse:
             raise
         ask.form.add_error(None, error.message)
         return _inbox(request, pk, ask=ask, status=422)
-    words = {"decline": "Declined. The tool has been told.", "cancel": "Dismissed. The tool has been told."}
-    return _settled(request, item, outcome, words.get(action, "Answered. The task continues."))
+    waits = _waits(request, item)
+    words = {
+        "accept": f"Answered. {waits or 'The task continues.'}",
+        "decline": f"Declined. {waits or 'The tool has been told.'}",
+        "cancel": f"Dismissed. {waits or 'The tool has been told.'}",
+    }
+    return _settled(request, item, outcome, words.get(action, words["accept"]))
 
 
 @require_POST
@@ -234,7 +239,7 @@ def _chosen(request: ConsoleRequest, item: InboxItem, ask: Ask | None) -> dict[s
         "why_not": questions.why_not(request.caller, item),
         "sampling": _sampling(item) if item.kind is QuestionKind.SAMPLING else None,
         "link": _link(item),
-        "waits": _waits(request, item) if item.mine and item.kind is QuestionKind.APPROVAL else "",
+        **_would_wait(request, item),
         **_approved(item),
         **_lost(item),
     }
@@ -288,11 +293,26 @@ def _next(request: ConsoleRequest, item: InboxItem, queue: str) -> int | None:
 
 
 def _waits(request: ConsoleRequest, item: InboxItem) -> str:
-    """Why the call could not run even when approved, as a sentence; empty if it could."""
+    """Why the call does not run now that the question is decided, as a sentence; empty if it runs."""
     found = task_detail(request.person.tenant_id, item.public_id)
-    if found is None or found.task.state in TERMINAL:
+    if found is None or found.task.state in (State.WORKING, State.FINISHED, State.CANCELLED):
         return ""
-    return story.asked_again(found, item.id) or story.held_up(found, datetime.now(UTC))
+    if found.task.state is State.FAULTED:
+        return story.never(found)
+    waits = story.asked_again(found, item.id)
+    return waits or (story.held_up(found, datetime.now(UTC)) if found.task.state is State.QUEUED else "")
+
+
+def _would_wait(request: ConsoleRequest, item: InboxItem) -> dict[str, Any]:
+    """The template context that says why the call would not run if it were approved, or ruled not to have run, now:
+    `waits`, a sentence, empty if it would run, and `never`: whether it would not run later either."""
+    found = None
+    if item.mine and item.kind in (QuestionKind.APPROVAL, QuestionKind.OUTCOME):
+        found = task_detail(request.person.tenant_id, item.public_id)
+    if found is None or found.task.state in TERMINAL:
+        return {"waits": "", "never": False}
+    waits = story.asked_again(found, item.id) or story.held_up(found, datetime.now(UTC))
+    return {"waits": waits, "never": bool(waits) and waits == story.never(found)}
 
 
 def _closed_words(item: InboxItem) -> str:

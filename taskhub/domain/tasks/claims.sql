@@ -28,12 +28,50 @@ CREATE OR REPLACE FUNCTION th_may_call(client auth_context) RETURNS boolean LANG
         WHERE u.is_active AND 'user:' || u.id = client.subject))
 $$;
 
--- Holds back those of the tasks p_ids, which a worker is about to take, that must not run as they are; returns their
--- ids. Where the tool has changed since people approved the call, or since a rule let it through, an approval is asked
--- for (again). So it is where a tool waits for a person to confirm it, and nobody has approved this call. The other
--- tasks are faulted, with the reason. An approval is for the definition that was shown with it; a rule decided by the
--- definition of that moment. The caller holds the locks of the tasks. Every batch passes here, so the costly check
--- of a client's rights (th_may_call) is made only where they depend on a person.
+-- Those of the tasks p_ids that must not run as they are if a worker takes them now, and why. Where the tool has
+-- changed since people approved the call, or since a rule let it through, an approval has to be asked for (again). So
+-- it is where a tool waits for a person to confirm it, and nobody has approved this call. An approval is for the
+-- definition that was shown with it; a rule decided by the definition of that moment. The claim asks for every batch,
+-- so the costly check of a client's rights (th_may_call) is made only where they depend on a person.
+CREATE OR REPLACE FUNCTION th_unfit(p_ids bigint[])
+RETURNS TABLE (id bigint, tenant_id bigint, tool_id bigint, lease_epoch int, approval bigint, reason text, why text)
+LANGUAGE sql STABLE AS $$
+    -- The tasks are read first, by their ids alone: a plan made while there were few tasks would begin with the
+    -- tool or the client, and read all of its tasks.
+    WITH taken AS MATERIALIZED (
+        SELECT w.id, w.tenant_id, w.tool_id, w.context_id, w.lease_epoch, w.tool_digest FROM task w
+        WHERE w.id = ANY (p_ids)
+    )
+    SELECT t.id, t.tenant_id, t.tool_id, t.lease_epoch, a.id, u.reason,
+           CASE WHEN u.reason = 'tool_rejected' THEN th_words(u.reason, o.rejected) ELSE th_words(u.reason) END
+    FROM taken t JOIN tool o ON o.id = t.tool_id JOIN server s ON s.id = o.server_id
+    JOIN auth_context c ON c.id = t.context_id
+    LEFT JOIN LATERAL (
+        SELECT q.id, q.definition_digest <> decode(o.digest, 'hex') AS outdated FROM question q WHERE q.task_id = t.id AND q.kind = 'approval' AND q.state = 'answered'
+        -- Not `q.id`: since claims avoid sorts (claim_tasks), the planner would read all questions there ever were
+        -- in the order of the index on `id`.
+        ORDER BY q.id + 0 DESC LIMIT 1) AS a ON true
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN c.issuer = 'taskhub/oauth' THEN th_may_call(c) ELSE c.disabled_at IS NULL END AS call,
+               -- A call without an approval goes to the server, which knows best which tools it has.
+               a.id IS NOT NULL AND o.gone_at IS NOT NULL AS gone,
+               CASE WHEN a.id IS NULL THEN o.approval AND t.tool_digest <> decode(o.digest, 'hex')
+                                           OR s.review AND o.confirmed_digest <> o.digest
+                    ELSE a.outdated END AS outdated) AS may
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN s.removed_at IS NOT NULL THEN 'server_removed'
+                    WHEN NOT may.call THEN 'client_locked_out'
+                    WHEN NOT o.enabled THEN 'tool_turned_off'
+                    WHEN o.rejected <> '' THEN 'tool_rejected'
+                    WHEN may.gone THEN 'tool_not_offered'
+                    WHEN a.id IS NULL THEN 'tool_changed'
+                    ELSE 'approved_tool_changed' END AS reason) AS u
+    WHERE s.removed_at IS NOT NULL OR NOT may.call OR NOT o.enabled OR o.rejected <> '' OR may.gone OR may.outdated
+$$;
+
+-- Holds back those of the tasks p_ids, which a worker is about to take, that must not run as they are (th_unfit);
+-- returns their ids. Where the tool has changed, an approval is asked for; the other tasks are faulted, with the
+-- reason. The caller holds the locks of the tasks.
 CREATE OR REPLACE FUNCTION th_hold_back(p_ids bigint[]) RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
     unfit record;
@@ -41,40 +79,10 @@ DECLARE
     why text;
     held_back bigint[] := '{}';
 BEGIN
-    FOR unfit IN
-        -- The tasks are read first, by their ids alone: a plan made while there were few tasks would begin with the
-        -- tool or the client, and read all of its tasks.
-        WITH taken AS MATERIALIZED (
-            SELECT w.id, w.tenant_id, w.tool_id, w.context_id, w.lease_epoch, w.tool_digest FROM task w
-            WHERE w.id = ANY (p_ids)
-        )
-        SELECT t.id, t.tenant_id, t.tool_id, t.lease_epoch, a.id AS approval, o.rejected, CASE
-                   WHEN s.removed_at IS NOT NULL THEN 'server_removed'
-                   WHEN NOT may.call THEN 'client_locked_out'
-                   WHEN NOT o.enabled THEN 'tool_turned_off'
-                   WHEN o.rejected <> '' THEN 'tool_rejected'
-                   WHEN may.gone THEN 'tool_not_offered'
-                   WHEN a.id IS NULL THEN 'tool_changed'
-                   ELSE 'approved_tool_changed' END AS reason
-        FROM taken t JOIN tool o ON o.id = t.tool_id JOIN server s ON s.id = o.server_id
-        JOIN auth_context c ON c.id = t.context_id
-        LEFT JOIN LATERAL (
-            SELECT q.id, q.definition_digest <> decode(o.digest, 'hex') AS outdated FROM question q WHERE q.task_id = t.id AND q.kind = 'approval' AND q.state = 'answered'
-            -- Not `q.id`: since claims avoid sorts (claim_tasks), the planner would read all questions there ever were
-            -- in the order of the index on `id`.
-            ORDER BY q.id + 0 DESC LIMIT 1) AS a ON true
-        CROSS JOIN LATERAL (
-            SELECT CASE WHEN c.issuer = 'taskhub/oauth' THEN th_may_call(c) ELSE c.disabled_at IS NULL END AS call,
-                   -- A call without an approval goes to the server, which knows best which tools it has.
-                   a.id IS NOT NULL AND o.gone_at IS NOT NULL AS gone,
-                   CASE WHEN a.id IS NULL THEN o.approval AND t.tool_digest <> decode(o.digest, 'hex')
-                                               OR s.review AND o.confirmed_digest <> o.digest
-                        ELSE a.outdated END AS outdated) AS may
-        WHERE s.removed_at IS NOT NULL OR NOT may.call OR NOT o.enabled OR o.rejected <> '' OR may.gone OR may.outdated
+    FOR unfit IN SELECT u.id, u.tenant_id, u.tool_id, u.lease_epoch, u.approval, u.reason, u.why FROM th_unfit(p_ids) u
     LOOP
         held_back := held_back || unfit.id;
-        why := CASE WHEN unfit.reason = 'tool_rejected' THEN th_words(unfit.reason, unfit.rejected)
-                    ELSE th_words(unfit.reason) END;
+        why := unfit.why;
         IF unfit.reason IN ('tool_changed', 'approved_tool_changed') THEN
             SELECT 'approval' || CASE WHEN n = 0 THEN '' ELSE '-' || n + 1 END AS key,
                    coalesce(q.params, json_build_object('tool', o.exposed_name, 'server', s.name,

@@ -133,6 +133,8 @@ class TaskDetail:
     """A task for its page. Fields whose names do not say what they are:
 
     `live_workers`: how many workers are alive.
+    `unfit`, `unfit_why`: why a worker that takes it now must not run it (`th_unfit`), as a code and in words, or empty.
+    `tool_gone`: the server does not list the tool any more.
     `running_there`: how many tasks run at the same server; only counted while this task is queued.
     `ahead`: how many tasks of the server come before this one in the queue, among the first `QUEUE` of the queue.
     `away_since`, `retry_at`: since when the server cannot be reached, and when it is tried again.
@@ -168,6 +170,9 @@ class TaskDetail:
     server_removed: bool
     transport: str
     calls_at_once: int | None
+    unfit: str
+    unfit_why: str
+    tool_gone: bool
     away_since: datetime | None
     retry_at: datetime | None
     running_there: int

@@ -137,15 +137,14 @@ FROM task_log AS l WHERE l.task_id = :task AND l.id > :line ORDER BY l.id LIMIT 
 
 -- read fresh: task_detail(tenant bigint, public_id text, most int) -> TaskDetail | None
 SELECT {task_columns}, t.tool_id, t.tool_name, o.name AS upstream_name, s.id AS server_id, s.name AS server,
-       c.id AS context_id, c.name AS client,
-       t.arguments, o.approval_when AS tool_rule, t.worker,
+       c.id AS context_id, c.name AS client, t.arguments, o.approval_when AS tool_rule, t.worker,
        nullif(t.lease_until, 'infinity') AS lease_until, t.crashes, t.max_attempts, t.at_least_once,
        array(SELECT jsonb_array_elements_text(o.retry_on)) AS retry_on, t.run_seconds, t.runnable_at, t.expires_at,
        t.last_polled_at, t.idempotency_key, t.client_info, t.trace,
        (SELECT count(*) FROM worker AS w WHERE th_alive(w)) AS live_workers,
        s.enabled AS server_enabled, s.removed_at IS NOT NULL AS server_removed, s.transport, s.calls_at_once,
-       s.open_since AS away_since, s.retry_at,
-       CASE WHEN t.state = 'queued' THEN (
+       coalesce(f.reason, '') AS unfit, coalesce(f.why, '') AS unfit_why, o.gone_at IS NOT NULL AS tool_gone,
+       s.open_since AS away_since, s.retry_at, CASE WHEN t.state = 'queued' THEN (
            SELECT count(*) FROM task AS r JOIN tool AS u ON u.id = r.tool_id
            WHERE r.worker <> '' AND r.ended_at IS NULL AND r.lease_until IS NOT NULL
              AND u.server_id = s.id) ELSE 0 END AS running_there,
@@ -161,6 +160,7 @@ JOIN task AS t ON t.id = v.id
 JOIN tool AS o ON o.id = t.tool_id
 JOIN server AS s ON s.id = o.server_id
 JOIN auth_context AS c ON c.id = t.context_id
+LEFT JOIN th_unfit(ARRAY[t.id]) AS f ON true
 WHERE v.public_id = :public_id AND v.tenant_id = :tenant;
 
 -- read fresh: task_relatives(task bigint, origin bigint) -> list[tuple[int, Relative]]

@@ -90,6 +90,4 @@ class Command(BaseCommand):
         outcome = questions.rule_outcome(caller, item, ran=ran, reason=options["reason"], **given)
         if outcome is not AnswerOutcome.ANSWERED:
             raise CommandError(f"Too late: the question about task {task} was closed meanwhile.")
-        self.stdout.write(
-            f"Task {task} has ended: its tool ran." if ran else f"Task {task} is queued: its tool runs again."
-        )
+        self.stdout.write(f"Task {task} has ended: its tool ran." if ran else f"Task {task} is queued to run again.")

@@ -52,12 +52,13 @@ def oauth_of_options(options: dict[str, Any]) -> WantedOAuth | None:
     )
 
 
-def next_step(server_id: int, wanted: WantedOAuth) -> str:
+def next_step(server_id: int) -> str:
     """Who has to authorize the server before calls are made, and where; empty if nobody has to."""
-    if wanted.settings is None or wanted.settings.way is Way.CLIENT:
+    oauth = reads.oauth_of(server_id)
+    if oauth is None or oauth.way is Way.CLIENT:
         return ""
     page = f"{settings.PUBLIC_URL}/servers/{server_id}/"
-    if wanted.settings.way is Way.SHARED:
+    if oauth.way is Way.SHARED:
         return f"An admin has to authorize it, on its page in the console: {page}"
     return f"Each person or client authorizes it when a call first needs that; an admin its lists, on its page: {page}"
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from django.db import transaction
 
+from taskhub.control import credentials
 from taskhub.control.caller import Caller
 from taskhub.core.errors import Invalid, NotFound, Refused
 from taskhub.core.policy import Policy
@@ -16,6 +18,8 @@ from taskhub.domain.catalogue.reads import ServerRow
 from taskhub.domain.catalogue.server_files import FileServer
 from taskhub.domain.catalogue.spec import ServerSpec, parse_spec
 from taskhub.domain.catalogue.sync import SyncedServer
+from taskhub.domain.credentials.reads import oauth_of
+from taskhub.domain.credentials.records import OAuthSettings, Way
 from taskhub.domain.tasks.removed import LiveCalls, end_calls_of_removed, live_calls
 
 
@@ -95,7 +99,7 @@ def import_servers(
 
 def _import(caller: Caller, server: FileServer, *, again: bool) -> int:
     if not again:
-        return add_server(
+        pk = add_server(
             caller,
             name=server.name,
             spec=server.spec,
@@ -104,21 +108,44 @@ def _import(caller: Caller, server: FileServer, *, again: bool) -> int:
             environment=server.environment,
             directory=server.directory,
         )
+        _authorize(caller, pk, server)
+        return pk
     pk = set_server(caller, parse_spec(f"{server.name}={server.spec}"))
     headers: Pairs | None = server.headers or None
-    if server.token and headers is None and (row := reads.server_detail(caller.tenant_id, pk)) is not None:
-        # The token takes the place of a header that a file gave before.
+    if (
+        (server.token or server.oauth)
+        and headers is None
+        and (row := reads.server_detail(caller.tenant_id, pk)) is not None
+    ):
+        # A token or OAuth takes the place of a header that a file gave before.
         headers = {name: None for name in row.header_names if name.lower() != "authorization"}
+    authorization = any(name.lower() == "authorization" for name in server.headers)
     edit = ServerEdit(
         headers=headers,
         environment=server.environment or None,
         directory=server.directory or None,
-        token="" if any(name.lower() == "authorization" for name in server.headers) else None,
+        token="" if authorization or server.oauth is not None else None,
     )
     edit_server(caller, pk, edit)
+    _authorize(caller, pk, server)
     if server.token:
         writes.keep_server_token(tenant_id=caller.tenant_id, server_id=pk, token=server.token, actor=caller.actor)
     return pk
+
+
+def _authorize(caller: Caller, pk: int, server: FileServer) -> None:
+    """Have the server authorized as its file says. What the file leaves open stays as it is: a secret that it does not
+    have, and which people authorize."""
+    if (given := server.oauth) is None:
+        return
+    there = oauth_of(pk)
+    way = Way.CLIENT if given.by_client else Way.EACH
+    if there is not None and not given.by_client and there.way is not Way.CLIENT:
+        way = there.way
+    wanted = OAuthSettings(way, given.issuer, given.client_id, given.secret or None, given.scopes)
+    if there is not None:
+        wanted = replace(wanted, issuer=given.issuer or there.wanted_issuer, scopes=given.scopes or there.scopes)
+    credentials.set_oauth(caller, pk, wanted)
 
 
 def find_server(caller: Caller, name: str) -> ServerRow:

@@ -12,9 +12,13 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from taskhub.control.caller import of_shell
+from taskhub.control.credentials import set_oauth
 from taskhub.control.servers import import_servers
-from taskhub.domain.catalogue.server_files import FileServer
+from taskhub.core.errors import Invalid
+from taskhub.domain.catalogue.server_files import FileOAuth, FileServer
 from taskhub.domain.catalogue.sync import enabled_servers
+from taskhub.domain.credentials.reads import OAuthRow, oauth_of
+from taskhub.domain.credentials.records import OAuthSettings, Way
 from taskhub.store.models import Event, Server
 from tests.cli.shell import run
 
@@ -79,6 +83,10 @@ def test_what_the_import_refuses_a_dry_run_refuses_too(file: Path) -> None:
         ({"command": None, "url": "https://example.com/\u202e"}, r"The address has U\+202E \(right-to-left"),
         ({"command": None, "url": "https://example.com", "headers": {"A": "\u202e"}}, "The value of the header A"),
         ({"command": None, "url": "https://example.com", "headers": {"Authorization": "Bearer a b"}}, "A token has"),
+        (
+            {"command": None, "url": "https://example.com", "headers": {"Authorization": "Bearer a"}, "oauth": {}},
+            "The server is sent a token or the header Authorization already",
+        ),
     ],
 )
 def test_a_dry_run_makes_the_checks_of_the_import(tmp_path: Path, entry: dict[str, Any], why: str) -> None:
@@ -209,6 +217,63 @@ def test_a_file_that_is_given_again_may_give_other_things() -> None:
     before = Event.objects.count()
     assert given(**command) == ("", {}, {"KEY": "k"}, "/srv")
     assert Event.objects.count() == before
+
+
+OAUTH = {
+    "clientId": "abc",
+    "scopes": "a",
+    "authServerMetadataUrl": "https://auth.example/.well-known/openid-configuration",
+}
+
+
+def test_a_server_that_is_authorized_by_oauth_is_shown_and_added_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps({"mcpServers": {"it": {"url": "https://example.com/mcp", "oauth": OAUTH}}}))
+    lines = run("server", "import", str(path), "--dry-run")[1].splitlines()
+    shown = "it: https://example.com/mcp, OAuth, as client abc, at https://auth.example, with the scopes a"
+    assert lines == [shown, "May be given: it.clientSecret."]
+    asked: list[str] = []
+    monkeypatch.setattr("sys.stdin", Terminal())
+    monkeypatch.setattr("getpass.getpass", lambda prompt: (asked.append(prompt), "sw0rdfish")[1])
+    out, err = run("server", "import", str(path))[1:]
+    assert asked == ["it.clientSecret (The secret of the client abc for it) [may be empty]: "]
+    assert "Each person or client authorizes it when a call first needs that" in out
+    row = oauth_of(Server.objects.get().pk)
+    assert row is not None
+    assert (row.way, row.wanted_issuer, row.client_id, row.has_secret, row.scopes) == (
+        Way.EACH,
+        "https://auth.example",
+        "abc",
+        True,
+        "a",
+    )
+    assert "sw0rdfish" not in out + err + str(list(Event.objects.values_list("after", flat=True)))
+
+
+def test_oauth_of_a_file_that_is_given_again_keeps_what_an_admin_has_set_besides() -> None:
+    def given(**what: Any) -> OAuthRow:
+        import_servers(of_shell(), [FileServer("it", "https://example.com/mcp", **what)], again=True)
+        row = oauth_of(Server.objects.get().pk)
+        assert row is not None
+        return row
+
+    assert given(oauth=FileOAuth("abc", "sw0rdfish")).way is Way.EACH
+    before = Event.objects.count()
+    assert given(oauth=FileOAuth("abc", "sw0rdfish")).has_secret
+    assert given(oauth=FileOAuth("abc")).has_secret, "its secret is not in the file"
+    assert Event.objects.count() == before
+    set_oauth(of_shell(), Server.objects.get().pk, OAuthSettings(Way.SHARED, client_id="abc", scopes="a b"))
+    row = given(oauth=FileOAuth("abc"))
+    assert (row.way, row.scopes, row.has_secret) == (Way.SHARED, "a b", True)
+    assert given(oauth=FileOAuth("abc", "s", by_client=True)).way is Way.CLIENT
+    with pytest.raises(Invalid, match="it: The server is authorized by OAuth: drop that first"):
+        given(token="t0ken")
+    set_oauth(of_shell(), Server.objects.get().pk, None)
+    import_servers(of_shell(), [FileServer("it", "https://example.com/mcp", token="t0ken")], again=True)
+    assert given(oauth=FileOAuth()).way is Way.EACH
+    assert enabled_servers()[0].token == ""
 
 
 ENTRY = Path(__file__).parents[1] / "support" / "server_files" / "weather.server.json"

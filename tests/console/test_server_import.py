@@ -7,14 +7,17 @@ import re
 from pathlib import Path
 
 import pytest
+from django.conf import LazySettings
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
 from taskhub.console.forms.imports import MAX_BYTES
 from taskhub.domain.catalogue.sync import enabled_servers
-from taskhub.store.models import Event, Server, Tenant
+from taskhub.store.models import Event, Server, ServerGrant, ServerOAuth, Tenant
 from tests.console.admin import browser, words
+from tests.console.test_server_oauth import come_back, sent
 from tests.factories import make_person, make_server
+from tests.support.guarded import Guarded
 
 pytestmark = pytest.mark.django_db
 
@@ -144,3 +147,39 @@ def test_an_entry_of_the_registry_is_added_by_the_way_and_under_the_name_that_ar
     (row,) = enabled_servers()
     assert (row.name, row.target) == ("sky", "uvx weather-mcp-server==2.4.1")
     assert dict(row.environment) == {"WEATHER_API_KEY": VALUE}
+
+
+def test_what_would_be_refused_whatever_is_typed_is_said_with_what_is_shown(admin: Client) -> None:
+    wrong = {"url": "https://example.com/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"}, "oauth": {}}
+    text = json.dumps({"servers": {"fine": {"command": "x"}, "it": wrong}})
+    before = Event.objects.count()
+    shown = words(read(admin, text))
+    assert "As it stands, nothing of it can be added. it: The server is sent a token" in shown
+    assert (Server.objects.count(), Event.objects.count()) == (0, before)
+    assert "As it stands" not in words(read(admin))
+
+
+def test_a_server_is_authorized_as_its_file_says(admin: Client, settings: LazySettings) -> None:
+    settings.TASKHUB_OAUTH_LOCAL_SERVERS = True
+    with Guarded() as guarded:
+        guarded.account = "ada"
+        text = json.dumps({"mcpServers": {"it": {"url": f"{guarded.base}/mcp", "oauth": {"scopes": "tools"}}}})
+        html = read(admin, text)
+        assert "OAuth, with the scopes tools" in words(html)
+        assert admin.post("/servers/import/add", hidden(html)).status_code == 302
+        pk = Server.objects.get().pk
+        come_back(admin, guarded.answer(sent(admin, f"/servers/{pk}/authorize", {"for": "everyone"})))
+    assert ServerGrant.objects.get(server_id=pk).state == "good"
+    assert (ServerOAuth.objects.get(server_id=pk).way, ServerOAuth.objects.get(server_id=pk).scopes) == (
+        "each",
+        "tools",
+    )
+
+
+def test_the_secret_of_a_client_in_the_file_is_asked_for(admin: Client) -> None:
+    html = read(admin, json.dumps({"servers": {"it": {"url": "https://example.com/mcp", "oauth": {"clientId": "c"}}}}))
+    assert '<input type="password" name="value-0"' in html
+    assert "it.clientSecret (optional)" in words(html)
+    assert admin.post("/servers/import/add", {**hidden(html), "value-0": VALUE}).status_code == 302
+    assert ServerOAuth.objects.get().client_secret is not None
+    assert VALUE not in str(list(Event.objects.values_list("after", flat=True)))

@@ -29,6 +29,7 @@ NEVER = "never-taken-silently"
 VALUES = """\
 API_KEY=canary-typed-api-key
 SENTRY_TOKEN=canary-typed-sentry
+linear.clientSecret=canary-typed-linear
 input:perplexity-key=canary-typed-perplexity
 PG_PASS=canary-typed-pgpass
 SEARCH_KEY=canary-typed-search
@@ -43,8 +44,8 @@ token=canary-typed-tenant-token
 X-Api-Key=canary-typed-large-searches
 """
 SERVERS = (
-    *("filesystem", "telltale", "api", "sentry", "Perplexity", "github", "postgres", "search", "figma", "docs"),
-    *("weather", "database", "tenants"),
+    *("filesystem", "telltale", "api", "linear", "sentry", "Perplexity", "github", "postgres", "search", "wiki"),
+    *("figma", "docs", "weather", "database", "tenants"),
 )
 RUNNER = """\
 #!/bin/sh
@@ -164,7 +165,8 @@ def test_nobody_reads_a_secret_of_a_file_again(tmp_path: Path) -> None:
 
     seen = Repeating.seen | set((programs / "seen").read_text().split())
     taken = {word for line in VALUES.splitlines() if (word := line.partition("=")[2]).startswith(CANARY)}
-    nowhere = {"canary-typed-tenant-token", "canary-typed-large-searches"}  # its address has no name in DNS
+    # The first two have an address without a name in DNS; nobody has gone to the authorization server of the third.
+    nowhere = {"canary-typed-tenant-token", "canary-typed-large-searches", "canary-typed-linear"}
     assert taken - seen == nowhere, "each of the others reached its server"
     assert {"canary-desktop-argument", "canary-cursor-password", "canary-windsurf-header"} <= seen
     assert "usage: " in found["log"], "what the programs said is there"

@@ -20,7 +20,7 @@ from taskhub.control import servers as control
 from taskhub.core.errors import Invalid, Refused
 from taskhub.domain.catalogue import reads
 from taskhub.domain.catalogue.importing import read_servers
-from taskhub.domain.catalogue.server_files import ServersFile, servers_of
+from taskhub.domain.catalogue.server_files import ServersFile, servers_of, supposed_values
 from taskhub.lib.signing import InvalidToken, Signer
 
 SEALED: Final = "server import"
@@ -90,10 +90,26 @@ def _read(request: ConsoleRequest, text: str, *, way: str = "") -> tuple[Servers
 
 def _values_page(request: ConsoleRequest, file: ServersFile, form: ImportValuesForm) -> HttpResponse:
     there = {row.name for row in reads.server_list(request.person.tenant_id)}
+    refused = "" if form.is_bound else _refused(request, file)
     servers = [(server, server.name in there) for server in servers_of(file, None)]
     taken = any(known for _, known in servers)
-    context: dict[str, Any] = {"file": file, "servers": servers, "some_taken": taken, "form": form}
+    context: dict[str, Any] = {
+        "file": file,
+        "servers": servers,
+        "some_taken": taken,
+        "refused": refused,
+        "form": form,
+    }
     return render(request, "console/server_import.html", context, status=400 if form.errors else 200)
+
+
+def _refused(request: ConsoleRequest, file: ServersFile) -> str:
+    """Why the file could not be imported whatever is typed, as a sentence; empty if it could."""
+    try:
+        control.import_servers(request.caller, servers_of(file, supposed_values(file, {})), dry_run=True)
+    except (Invalid, Refused) as error:
+        return error.message
+    return ""
 
 
 def _signer() -> Signer:

@@ -6,9 +6,11 @@ never dropped in silence.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from taskhub.core.errors import Invalid
+from taskhub.domain.catalogue.oauth_entries import oauth_of, secret_key
 from taskhub.domain.catalogue.server_files import (
     Placeholder,
     ServersFile,
@@ -31,12 +33,11 @@ _KINDS: Final = {
 _LISTS: Final = ("mcpServers", "servers", "context_servers")
 _URLS: Final = ("url", "httpUrl", "serverUrl")
 _KEPT: Final = frozenset(
-    {"type", "transport", "source", "command", "args", "env", "cwd", "headers", "disabled", *_URLS}
+    {"type", "transport", "source", "command", "args", "env", "cwd", "headers", "disabled", "oauth", "auth", *_URLS}
 )
 _REFUSED: Final = {
     "envFile": "a file of variables is not read: write them as `env`",
-    "oauth": "signing in to a server is not possible: give it a token, as `Authorization: Bearer …`",
-    "auth": "signing in to a server is not possible: give it a token, as `Authorization: Bearer …`",
+    "headersHelper": "a program that makes headers is not run: write them as `headers`",
 }
 """Settings without which the server would be another."""
 
@@ -66,7 +67,9 @@ def of_mcp_json(document: Any) -> ServersFile:
     disabled = tuple(name for name, entry in found.items() if _is_off(entry))
     templates = tuple(_template(name, entry) for name, entry in found.items() if name not in disabled)
     keys = dict.fromkeys(key for template in templates for text in template.texts() for key in keys_of(text))
-    return ServersFile(templates, tuple(_placeholder(key, inputs) for key in keys), disabled)
+    secrets = {secret_key(template.name): template for template in templates if template.oauth is not None}
+    asked = (_secret(secrets[key]) if key in secrets else _placeholder(key, inputs) for key in keys)
+    return ServersFile(templates, tuple(asked), disabled)
 
 
 def _lists(document: Any) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
@@ -92,6 +95,17 @@ def _placeholder(key: str, inputs: Mapping[str, Mapping[str, Any]]) -> Placehold
     )
 
 
+def _secret(template: Template) -> Placeholder:
+    """Of the client that the file names; programs keep its secret elsewhere, and some have none."""
+    assert template.oauth is not None
+    return Placeholder(
+        secret_key(template.name),
+        f"The secret of the client {template.oauth.client_id[:100]} for {template.name}",
+        secret=True,
+        needed=template.oauth.by_client,
+    )
+
+
 def _template(name: str, entry: Mapping[str, Any]) -> Template:
     url = next((entry[key] for key in _URLS if entry.get(key)), None)
     command = entry.get("command")
@@ -102,13 +116,18 @@ def _template(name: str, entry: Mapping[str, Any]) -> Template:
     try:
         if why := _why_not(entry, url):
             raise Invalid(f"{why}.")
+        oauth, left = oauth_of(entry)
+        if oauth is not None and url is None:
+            raise Invalid("only a server with a url is authorized by OAuth.")
         if url is None:
             words, environment, directory = _command(entry)
             return Template(name, words=words, environment=environment, directory=directory, ignored=ignored)
         if not isinstance(url, str):
             raise Invalid("its url is no text.")
         url = address_of(url, sse=_kind(entry) == "sse")
-        return Template(name, url=url, headers=_texts(entry, "headers"), ignored=ignored)
+        if oauth is not None and oauth.client_id and not oauth.secret:
+            oauth = replace(oauth, secret=f"${{{secret_key(name)}}}")
+        return Template(name, url=url, headers=_texts(entry, "headers"), oauth=oauth, ignored=(*ignored, *left))
     except Invalid as error:
         raise Invalid(f"{name}: {error.message}") from None
 

@@ -49,6 +49,18 @@ class Placeholder:
 
 
 @dataclass(frozen=True, slots=True)
+class FileOAuth:
+    """How a server of a file is authorized by OAuth. What is empty is left to the server and its authorization server.
+    `by_client`: by client credentials; else each person or client authorizes, as with the program that has the file."""
+
+    client_id: str = ""
+    secret: str = field(default="", repr=False)
+    issuer: str = ""
+    scopes: str = ""
+    by_client: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class FileServer:
     """A server of a file, ready to be added."""
 
@@ -58,8 +70,10 @@ class FileServer:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     directory: str = ""
+    oauth: FileOAuth | None = None
     taken: tuple[str, ...] = ()
-    """What of its secrets stands in the file itself: names of headers and variables, `its command`, `its address`."""
+    """What of its secrets stands in the file itself: names of headers and variables, `its command`, `its address`, `its
+    client secret`."""
     ignored: tuple[str, ...] = ()
     """Settings of it that concern the program, and are not kept."""
 
@@ -73,6 +87,15 @@ class FileServer:
         """The address or command without secrets."""
         target = self.spec if self.transport == "http" else self.spec.partition(":")[2]
         return redacted(self.transport, target)
+
+    @property
+    def shown_oauth(self) -> str:
+        """How it is authorized by OAuth, in a few words without secrets; empty if it is not."""
+        if (oauth := self.oauth) is None:
+            return ""
+        parts = (("as client ", oauth.client_id), ("at ", oauth.issuer), ("with the scopes ", oauth.scopes))
+        words = ["OAuth by client credentials" if oauth.by_client else "OAuth"]
+        return ", ".join([*words, *(f"{word}{value}" for word, value in parts if value)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +119,7 @@ class Template:
     environment: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     directory: str = ""
+    oauth: FileOAuth | None = None
     ignored: tuple[str, ...] = ()
 
     def texts(self) -> Iterator[str]:
@@ -105,6 +129,8 @@ class Template:
         yield from self.environment.values()
         yield from self.headers.values()
         yield self.directory
+        if self.oauth is not None:
+            yield from (self.oauth.client_id, self.oauth.secret, self.oauth.issuer, self.oauth.scopes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +197,11 @@ def servers_of(file: ServersFile, values: Mapping[str, str] | None) -> tuple[Fil
                     f"{template.name}: the secret {key[:100]} would stand in its command or address, which is shown."
                     " Give it as a variable or a header."
                 )
+            if key in secrets and secrets[key] in server.shown_oauth:
+                raise Invalid(
+                    f"{template.name}: the secret {key[:100]} would stand in its client id, issuer or scopes, which are"
+                    " shown."
+                )
     return made
 
 
@@ -179,6 +210,7 @@ def supposed_values(file: ServersFile, given: Mapping[str, str]) -> dict[str, st
     its default, or one of its choices, or else a made-up one that fits wherever the placeholder stands."""
     texts = [text for template in file.templates for text in template.texts()]
     urls = [template.url.removeprefix(SSE) for template in file.templates]
+    urls += [template.oauth.issuer for template in file.templates if template.oauth]
     paths = [template.directory.strip() for template in file.templates]
     # Ports as well; and a made-up value must not be found where it does not stand.
     numbers = filter(lambda number: not any(number in text for text in texts), map(str, count(20_000)))
@@ -232,6 +264,7 @@ def _server(template: Template, fill: Fill) -> FileServer:
             headers,
             _filled(template.environment, fill),
             fill(template.directory) or "",
+            _oauth(template.oauth, fill),
             tuple(_taken(template)),
             template.ignored,
         )
@@ -250,6 +283,18 @@ def _server(template: Template, fill: Fill) -> FileServer:
 
 def _filled(pairs: Mapping[str, str], fill: Fill) -> dict[str, str]:
     return {name: value for name, text in pairs.items() if (value := fill(text)) is not None}
+
+
+def _oauth(oauth: FileOAuth | None, fill: Fill) -> FileOAuth | None:
+    if oauth is None:
+        return None
+    return FileOAuth(
+        fill(oauth.client_id) or "",
+        fill(oauth.secret) or "",
+        fill(oauth.issuer) or "",
+        fill(oauth.scopes) or "",
+        oauth.by_client,
+    )
 
 
 def _words(words: Iterable[Word], fill: Fill) -> Iterator[str]:
@@ -287,3 +332,5 @@ def _taken(template: Template) -> Iterator[str]:
         yield f"its {word}"
     for pairs in (template.headers, template.environment):
         yield from (name for name, text in pairs.items() if _PLACEHOLDER.sub("", text).strip() not in ("", "Bearer"))
+    if template.oauth is not None and _PLACEHOLDER.sub("", template.oauth.secret).strip():
+        yield "its client secret"

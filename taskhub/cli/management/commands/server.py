@@ -169,7 +169,7 @@ class Command(BaseCommand):
 
     def _next(self, server_id: int, wanted: WantedOAuth | None) -> None:
         """Say who has to authorize the server now."""
-        if wanted is not None and (says := next_step(server_id, wanted)):
+        if wanted is not None and (says := next_step(server_id)):
             self.stdout.write(says)
 
     def _set(self, caller: Caller, options: dict[str, Any]) -> None:
@@ -224,9 +224,11 @@ class Command(BaseCommand):
             servers.import_servers(caller, supposed, dry_run=True)
             return
         given = servers_of(file, values_for(file, options["values"]))
-        servers.import_servers(caller, given)
-        for server in given:
+        added = servers.import_servers(caller, given)
+        for pk, server in zip(added, given, strict=True):
             self.stdout.write(f"{server.name} is added; workers connect to it.")
+            if server.oauth is not None and (says := next_step(pk)):
+                self.stdout.write(says)
         self._left_out(given, file)
 
     def _would_import(self, caller: Caller, file: ServersFile) -> None:
@@ -238,8 +240,9 @@ class Command(BaseCommand):
             headers = f", headers {', '.join(server.headers)}" if server.headers else ""
             variables = f", variables {', '.join(server.environment)}" if server.environment else ""
             directory = f", in {server.directory}" if server.directory else ""
+            oauth = f", {server.shown_oauth}" if server.oauth else ""
             note = " (there is a server of this name: refused)" if server.name in taken else ""
-            self.stdout.write(spelled(f"{server.name}: {shown}{token}{headers}{variables}{directory}{note}"))
+            self.stdout.write(spelled(f"{server.name}: {shown}{token}{headers}{variables}{directory}{oauth}{note}"))
         if needed := [asked.key for asked in file.placeholders if asked.needed]:
             self.stdout.write(spelled(f"Asks for: {', '.join(needed)}."))
         if optional := [asked.key for asked in file.placeholders if not asked.needed]:

@@ -23,7 +23,9 @@ def authorize_for_all(caller: Caller, server_id: int, *, session_key: str, base:
     """Begin to authorize a server for all callers; where each has a grant of their own, for its lists alone. Raises
     `Forbidden`, and what `flow.begin` raises."""
     caller.require("server.manage", f"authorize server {server_id}")
-    return _begin(caller, server_id, Holder(), session_key, base, f"/servers/{server_id}/")
+    oauth = reads.oauth_of(server_id)
+    lacking = "" if oauth is None else oauth.lacking
+    return _begin(caller, server_id, Holder(), session_key, base, f"/servers/{server_id}/", lacking)
 
 
 def authorize_for_oneself(caller: Caller, server_id: int, *, session_key: str, base: str) -> Sending:

@@ -597,7 +597,7 @@ CREATE TABLE public.server (
     CONSTRAINT server_pinned_version CHECK (((pinned)::text ~ '^([0-9]{4}-[0-9]{2}-[0-9]{2}|caller)?$'::text)),
     CONSTRAINT server_reason_while_disabled CHECK ((((disabled_reason)::text = ''::text) OR (NOT enabled))),
     CONSTRAINT server_removed_keeps_no_secret CHECK (((removed_at IS NULL) OR ((credentials IS NULL) AND (NOT enabled) AND (environment = '{}'::jsonb) AND (headers = '{}'::jsonb) AND (open_since IS NULL) AND (sealed_target IS NULL) AND ((state)::text = 'disabled'::text)))),
-    CONSTRAINT server_state_known CHECK (((state)::text = ANY ((ARRAY['unknown'::character varying, 'ready'::character varying, 'unreachable'::character varying, 'disabled'::character varying])::text[]))),
+    CONSTRAINT server_state_known CHECK (((state)::text = ANY ((ARRAY['unknown'::character varying, 'ready'::character varying, 'unreachable'::character varying, 'unauthorized'::character varying, 'disabled'::character varying])::text[]))),
     CONSTRAINT server_transport_known CHECK (((transport)::text = ANY ((ARRAY['python'::character varying, 'stdio'::character varying, 'http'::character varying])::text[])))
 );
 
@@ -667,6 +667,7 @@ CREATE TABLE public.server_oauth (
     client_id text DEFAULT ''::text NOT NULL,
     client_secret bytea,
     scopes text DEFAULT ''::text NOT NULL,
+    lacking text DEFAULT ''::text NOT NULL,
     found jsonb DEFAULT '{}'::jsonb NOT NULL,
     registered jsonb DEFAULT '{}'::jsonb NOT NULL,
     server_id bigint NOT NULL,

@@ -31,7 +31,7 @@ from taskhub.upstream.failures import failure, gone, lost, reason
 from taskhub.upstream.offers import Verbatim
 from taskhub.upstream.pool import Pool
 from taskhub.upstream.posts import Posts, RefusedError, UnconnectedError
-from taskhub.upstream.refusals import HttpRefusal, refusal
+from taskhub.upstream.refusals import HttpRefusal, Unauthorized, refusal
 from taskhub.upstream.session_tasks import made_of, only_as_tasks, task_of
 from taskhub.upstream.sessions import Later
 from taskhub.upstream.sieve import misfit
@@ -204,6 +204,8 @@ async def _round(
     except NeedsAuthorization:
         raise
     except TaskHubError as error:
+        if isinstance(error, Unauthorized) and error.scopes:
+            return replace(broken(error.message), scopes=error.scopes)
         if not reached:
             return _unreached(claim, error.message)
         return broken(error.message)

@@ -20,12 +20,14 @@ from taskhub.core.names import MODE_HINT
 from taskhub.core.records import OfferKind, TaskMode
 from taskhub.domain.catalogue.offers import ListedOffer
 from taskhub.domain.catalogue.sync import TOOL, Listed
+from taskhub.domain.credentials.records import NeedsAuthorization
 from taskhub.lib import jsonx
 from taskhub.upstream.connection import Connection
-from taskhub.upstream.failures import gone
+from taskhub.upstream.failures import gone, innermost
 from taskhub.upstream.follow import Follower, covering
 from taskhub.upstream.offers import DECLARED_BY, Verbatim, depth_of, list_offers
 from taskhub.upstream.pool import ABLE, Pool
+from taskhub.upstream.refusals import Unauthorized, refusal
 from taskhub.upstream.session_tasks import only_as_tasks
 from taskhub.upstream.sieve import UNFIT
 
@@ -50,6 +52,8 @@ class Snapshot:
     offers: tuple[ListedOffer, ...] = ()
     unread: Mapping[str, str] = field(default_factory=dict)
     capabilities: dict[str, Any] = field(default_factory=dict)
+    scopes: str = ""
+    """The scopes without which it refuses lists."""
 
 
 SNAPSHOT_SECONDS = 60.0
@@ -67,9 +71,10 @@ LONGEST_PAUSE = 30.0
 
 class Watcher:
     """Lists a server when it is connected, and again when it announces a change on any connection; reports
-    when it cannot be reached; follows resources. A command is listed through a process that calls may use too,
-    because what a call changes is known to that process only. For any other server the watcher has its own
-    connection. Runs until cancelled; the `on_*` functions are called in the server's event loop."""
+    when it cannot be reached, or has to be authorized; follows resources. A command is listed through a process that
+    calls may use too, because what a call changes is known to that process only. For any other server the watcher has
+    its own connection. Runs until cancelled; the `on_*` functions are called in the server's event loop.
+    `on_unauthorized` gets the scopes that the server wants, if it names them, besides the problem."""
 
     def __init__(
         self,
@@ -77,6 +82,7 @@ class Watcher:
         *,
         on_snapshot: Callable[[Snapshot], Any],
         on_problem: Callable[[str], Any],
+        on_unauthorized: Callable[[str, str], Any] | None = None,
         on_followed: Callable[[frozenset[str]], Any] = lambda uris: None,
         on_updated: Callable[[frozenset[str]], Any] = lambda uris: None,
     ) -> None:
@@ -84,6 +90,7 @@ class Watcher:
         self._pool = pool
         self._on_snapshot = on_snapshot
         self._on_problem = on_problem
+        self._on_unauthorized = on_unauthorized or (lambda problem, scopes: on_problem(problem))
         self._on_followed = on_followed
         self._on_updated = on_updated
         self.following: frozenset[str] = frozenset()
@@ -143,10 +150,16 @@ class Watcher:
                     await self._watch(own)
             except asyncio.CancelledError:
                 raise
+            except (NeedsAuthorization, Unauthorized) as error:
+                self._on_unauthorized(error.message, error.scopes)
             except Unavailable as error:
                 self._on_problem(error.message)
             except Exception as error:  # noqa: BLE001 - a server may fail in any way it likes
-                self._on_problem(self._pool.target.reason(error))
+                problem, refused = self._pool.target.reason(error), refusal(innermost(error))
+                if refused is not None and refused.unauthorized:
+                    self._on_unauthorized(problem, refused.scopes)
+                else:
+                    self._on_problem(problem)
             self.changed.clear()
             try:
                 async with asyncio.timeout(self._pause):
@@ -273,6 +286,7 @@ async def take_snapshot(connection: Connection) -> Snapshot:
     offers: list[ListedOffer] = []
     tools: tuple[Listed, ...] = ()
     unread: dict[str, str] = {}
+    scopes: list[str] = []
     for kind, capability in DECLARED_BY.items():
         if capability in capabilities:
             try:
@@ -281,12 +295,14 @@ async def take_snapshot(connection: Connection) -> Snapshot:
                 # Not noted: many servers with resources do not know `resources/templates/list`.
                 if not (kind is OfferKind.TEMPLATE and isinstance(error, MCPError)):
                     unread[kind] = connection.target.reason(error)
+                scopes.append(scopes_of(error))
     try:
         tools = await list_tools(client.session, declared="tools" in capabilities, modern=connection.modern)
     except (MCPError, ValidationError) as error:
         if gone(error):
             raise
         unread[TOOL] = connection.target.reason(error)
+        scopes.append(scopes_of(error))
     info = client.server_info
     return Snapshot(
         protocol=client.protocol_version,
@@ -296,7 +312,14 @@ async def take_snapshot(connection: Connection) -> Snapshot:
         offers=tuple(offers),
         unread=unread,
         capabilities=jsonx.repaired(capabilities),
+        scopes=" ".join(dict.fromkeys(" ".join(scopes).split())),
     )
+
+
+def scopes_of(error: Exception) -> str:
+    """The scopes without which the server refuses a list; empty if it names none."""
+    refused = refusal(error)
+    return "" if refused is None else refused.scopes
 
 
 def mirrored(snapshot: Snapshot) -> frozenset[tuple[str, str]]:

@@ -499,7 +499,7 @@ class _Hooks:
 
 @asynccontextmanager
 async def _transport(target: Target, era: Era, hooks: _Hooks) -> AsyncIterator[tuple[Any, Any]]:
-    refusals = HttpRefusals(target.secrets())
+    refusals = HttpRefusals(target.secrets(), oauth=target.bearer is not None)
     async with AsyncExitStack() as stack:
         match target.transport:
             case "stdio":

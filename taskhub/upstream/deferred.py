@@ -41,7 +41,7 @@ from taskhub.upstream.connection import Connection, Target
 from taskhub.upstream.failures import gone
 from taskhub.upstream.offers import Verbatim
 from taskhub.upstream.pool import Pool
-from taskhub.upstream.refusals import refusal
+from taskhub.upstream.refusals import Unauthorized, refusal
 from taskhub.upstream.sessions import Later
 from taskhub.upstream.sieve import misfit
 
@@ -177,7 +177,7 @@ async def _outcome(pool: Pool, taken: Poll, say: Callable[[LogLine], None]) -> P
     except NeedsAuthorization:
         raise
     except TaskHubError as error:
-        return Silent(error.message)
+        return Silent(error.message, scopes=error.scopes if isinstance(error, Unauthorized) else "")
     except ValidationError as error:
         return Ended(broken(f"the server sent something that is no task: {misfit(error)}"), "failed")
     except Exception as error:  # noqa: BLE001 - whatever a server does must not stop the worker

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from taskhub.core.errors import Unavailable
 from taskhub.core.transports import SSE
 from taskhub.core.versions import WITH_SESSIONS, Era, Version, is_stateless
-from taskhub.upstream.refusals import refusal
+from taskhub.upstream.refusals import Unauthorized, refusal
 
 NEWEST_FIRST: Final = (Era.STATELESS, Era.SESSIONS)
 
@@ -104,13 +104,15 @@ async def discover(session: ClientSession) -> None:
 def unmade(error: BaseException, words: str, era: Era, *, sent: bool) -> Unavailable:
     """`Unspoken` if the error of a new connection can mean that the server does not speak the era, else another
     `Unavailable`. `words`: the error as text for people. `sent`: whether anything was sent to the server."""
-    if isinstance(error, Unspoken):
+    if isinstance(error, Unspoken | Unauthorized):
         return error
     if isinstance(error, Unavailable):
         return Unspoken(error.message) if era is Era.SSE else error
+    refused = refusal(error)
+    if refused is not None and refused.unauthorized:
+        return Unauthorized(words, scopes=refused.scopes)
     if not sent or not _is_verdict(error):
         return Unavailable(words)
-    refused = refusal(error)
     return Unspoken(words, may_be_sse=refused is not None and refused.status in _NO_STREAMABLE_HTTP)
 
 

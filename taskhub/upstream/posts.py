@@ -76,7 +76,7 @@ class Posts:
         self._address = URL(f"{url.scheme}://{url.netloc.decode()}{url.raw_path.decode()}", encoded=True)
         self._http: aiohttp.ClientSession | None = None
         self._secrets = target.secrets()
-        self._refusals = HttpRefusals(self._secrets)
+        self._refusals = HttpRefusals(self._secrets, oauth=target.bearer is not None)
         self._numbers = itertools.count(1)
         self._declared: dict[Profile, dict[str, Any]] = {}
 

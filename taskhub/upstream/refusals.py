@@ -22,6 +22,7 @@ from mcp import MCPError
 from mcp.client.auth.utils import extract_field_from_www_auth
 from mcp.shared.message import SessionMessage
 
+from taskhub.core.errors import Unavailable
 from taskhub.core.secrets import without_values
 from taskhub.lib.signs import spelled
 
@@ -52,6 +53,7 @@ _WHAT_TO_DO: Final[dict[int, str]] = {
     HTTPStatus.METHOD_NOT_ALLOWED: "There is no MCP server at this address: check its path.",
     HTTPStatus.TOO_MANY_REQUESTS: "It gets more requests than it takes.",
 }
+_BY_OAUTH: Final = "It has to be authorized, or authorized again, on the server's page."
 _FAILS: Final = "The server, or a proxy before it, fails: its own log says why."
 _NOT_MCP: Final = "This is no answer of an MCP server: check the address."
 
@@ -81,8 +83,15 @@ class HttpRefusal:
     """The scopes without which the token does not allow the request (`insufficient_scope`); empty if none are named."""
     method: str = ""
     """The method of the request."""
+    oauth: bool = False
+    """Whether TaskHub is authorized at the server by OAuth."""
     later: float | None = None
     """The seconds after which the server wants to be asked again, if it says so."""
+
+    @property
+    def unauthorized(self) -> bool:
+        """Whether the server wants a token, or one with more scopes."""
+        return self.status == HTTPStatus.UNAUTHORIZED or bool(self.scopes)
 
     @property
     def unrun(self) -> bool:
@@ -98,17 +107,29 @@ class HttpRefusal:
         """A description of the response, and advice what to do, as text for people."""
         if self.status < HTTPStatus.BAD_REQUEST:
             advice = _NOT_MCP
+        elif self.oauth and self.unauthorized:
+            advice = _BY_OAUTH
         else:
             advice = _WHAT_TO_DO.get(self.status, _FAILS if self.status >= HTTPStatus.INTERNAL_SERVER_ERROR else "")
         return f"{self.told}. {advice}".strip()
 
 
+class Unauthorized(Unavailable):
+    """The server wants a token, or another one. `scopes`: those that it wants the token to have, if it names them."""
+
+    def __init__(self, message: str, *, scopes: str = "") -> None:
+        super().__init__(message)
+        self.scopes = scopes
+
+
 class HttpRefusals:
     """Notes the refusals of one connection, by the id of the request, and puts them into the SDK's errors."""
 
-    def __init__(self, secrets: Collection[str] = ()) -> None:
-        """`secrets` are removed from quoted text, because some servers repeat the token that they refuse."""
+    def __init__(self, secrets: Collection[str] = (), *, oauth: bool = False) -> None:
+        """`secrets` are removed from quoted text, because some servers repeat the token that they refuse. `oauth`:
+        whether TaskHub is authorized at the server by OAuth."""
         self._secrets = secrets
+        self._oauth = oauth
         self._noted: dict[types.RequestId, HttpRefusal] = {}
 
     async def look(self, response: httpx2.Response) -> None:
@@ -127,6 +148,7 @@ class HttpRefusals:
             self._told(response),
             scopes=_wanted(response),
             method=method,
+            oauth=self._oauth,
             later=_later(response.headers.get("retry-after", "")),
         )
 
@@ -153,11 +175,13 @@ class HttpRefusals:
         error = types.ErrorData(code=code, message=found.words(), data=found)
         return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=message.id, error=error))
 
-    def of_stream(self, response: httpx2.Response) -> str:
-        """Why a response is no stream of events, as text for people; empty if it is one."""
+    def of_stream(self, response: httpx2.Response) -> Unavailable | None:
+        """The error for a response that is no stream of events; `None` if it is one."""
         if response.status_code == HTTPStatus.OK and _type(response).startswith("text/event-stream"):
-            return ""
-        return HttpRefusal(response.status_code, self._told(response)).words()
+            return None
+        told, scopes = self._told(response), _wanted(response)
+        found = HttpRefusal(response.status_code, told, scopes=scopes, oauth=self._oauth)
+        return Unauthorized(found.words(), scopes=found.scopes) if found.unauthorized else Unavailable(found.words())
 
     def _tells(self, response: httpx2.Response) -> bool:
         if response.status_code >= HTTPStatus.BAD_REQUEST:

@@ -46,8 +46,8 @@ async def sse_streams(url: str, http: httpx2.AsyncClient, refusals: HttpRefusals
     """The streams of incoming and outgoing messages, while the block runs. Raises `Unavailable` if there is no such
     server."""
     async with stream_within_origin(http, "GET", url, headers=_STREAM) as response:
-        if why := refusals.of_stream(response):
-            raise Unavailable(why)
+        if error := refusals.of_stream(response):
+            raise error
         heard, read = create_context_streams[SessionMessage | Exception](0)
         write, sent = create_context_streams[SessionMessage](0)
         connection = _Sse(http, heard)

@@ -18,6 +18,7 @@ from taskhub.core.errors import TaskHubError
 from taskhub.core.records import LogLine
 from taskhub.core.versions import Era
 from taskhub.domain.catalogue.sync import SyncedServer, store_problem, store_snapshot
+from taskhub.domain.credentials import listing
 from taskhub.domain.credentials.records import Way
 from taskhub.domain.relays.interests import announce_updates, mark_followed
 from taskhub.domain.workers import lines
@@ -273,6 +274,10 @@ class Servers:
             loop.call_soon_threadsafe(self._say, row, problem)
             loop.call_soon_threadsafe(lambda: loop.create_task(self._problem(row, problem)))
 
+        def unauthorized(problem: str, scopes: str) -> None:
+            loop.call_soon_threadsafe(self._say, row, problem)
+            loop.call_soon_threadsafe(lambda: loop.create_task(self._unauthorized(row, problem, scopes)))
+
         def followed(uris: frozenset[str]) -> None:
             loop.call_soon_threadsafe(lambda: loop.create_task(self._followed(row, uris)))
 
@@ -284,7 +289,14 @@ class Servers:
         # Heard in this loop: of a server in the process itself there are no such notifications.
         pool.on_task_changed = lambda task, working, owner: self.on_task_changed(row.id, task, working, owner)
         pool.on_task_said = lambda token, line, owner: self.on_task_said(row.id, token, line, owner)
-        watcher = Watcher(pool, on_snapshot=stored, on_problem=failed, on_followed=followed, on_updated=updated)
+        watcher = Watcher(
+            pool,
+            on_snapshot=stored,
+            on_problem=failed,
+            on_unauthorized=unauthorized,
+            on_followed=followed,
+            on_updated=updated,
+        )
         watcher.follow(self._wanted.get(row.id, frozenset()))
         return _Held(row, pool, watcher, keeper, said, asyncio.create_task(pool.run(watcher.run())))
 
@@ -309,6 +321,8 @@ class Servers:
                 unread=snapshot.unread,
                 capabilities=snapshot.capabilities,
             )
+            if row.oauth:
+                await self._lanes.run(listing.listed, row.id, snapshot.scopes)
         except TaskHubError as error:
             logger.warning("server %s: its catalogue could not be stored: %s", row.name, error)
         except Exception:
@@ -328,6 +342,12 @@ class Servers:
     async def _problem(self, row: SyncedServer, problem: str) -> None:
         try:
             await self._lanes.run(store_problem, row.id, problem)
+        except Exception:
+            logger.exception("server %s: its state could not be stored", row.name)
+
+    async def _unauthorized(self, row: SyncedServer, problem: str, scopes: str) -> None:
+        try:
+            await self._lanes.run(listing.not_listed, row.id, problem, scopes)
         except Exception:
             logger.exception("server %s: its state could not be stored", row.name)
 

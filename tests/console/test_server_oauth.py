@@ -12,6 +12,7 @@ from django.test import Client
 
 from taskhub.core.records import NewQuestion
 from taskhub.core.states import Audience, QuestionKind, State
+from taskhub.domain.credentials.listing import not_listed
 from taskhub.store.models import AuthContext, Event, GrantRequest, Question, Server, ServerGrant, ServerOAuth, Tenant
 from tests.console.admin import words
 from tests.console.conftest import Login
@@ -230,3 +231,39 @@ def test_the_hub_describes_itself_to_authorization_servers(client: Client) -> No
     found = client.get("/servers/oauth/client.json").json()
     assert found["client_id"] == "http://testserver/servers/oauth/client.json"
     assert found["redirect_uris"] == ["http://testserver/servers/oauth/callback/"]
+
+
+def test_a_server_that_has_to_be_authorized_says_so_and_leads_an_admin_there(
+    admin: Client, page: str, guarded: Guarded, tenant: Tenant, sign_in: Login
+) -> None:
+    server = Server.objects.get()
+    not_listed(server.pk, "HTTP 401 Unauthorized", "")
+    shown = admin.get(page).content.decode()
+    assert "Needs to be authorized HTTP 401 Unauthorized" in words(shown)
+    assert 'href="?oauth#oauth-form">Authorize it</a>' in shown
+    admin.post(f"{page}oauth", {"way": "shared"})
+    not_listed(server.pk, "HTTP 401 Unauthorized", "tools more")
+    for path, leads in ((page, "#oauth"), ("/servers/", f"{page}#oauth")):
+        shown = admin.get(path).content.decode()
+        assert "Needs to be authorized Nobody has authorized it yet" in words(shown)
+        assert f'href="{leads}">Authorize it</a>' in shown
+        viewer = sign_in(make_person("viewer", tenant)).get(path).content.decode()
+        assert "Needs to be authorized" in viewer
+        assert "Authorize it</a>" not in viewer
+    assert "it has to be authorized again, with these scopes" in words(admin.get(page).content.decode())
+    come_back(admin, guarded.answer(sent(admin, f"{page}authorize", {"for": "everyone"})))
+    assert ServerGrant.objects.get().scopes == "tools more", "what its lists lack is asked for"
+    assert ServerOAuth.objects.get().lacking == ""
+
+
+def test_where_it_is_authorized_depends_on_how(admin: Client, page: str, tenant: Tenant) -> None:
+    credentials = {"way": "client", "client_id": "robot", "secret": "s"}
+    assert admin.post(f"{page}oauth", credentials).status_code == 302
+    not_listed(Server.objects.get().pk, "HTTP 403 Forbidden", "more")
+    shown = admin.get(page).content.decode()
+    assert 'href="?oauth#oauth-form">Authorize it</a>' in shown
+    assert "an admin has to name these scopes" in words(shown)
+    admin.post(f"{page}oauth", {"way": ""})
+    admin.post(f"{page}token", {"token": "t0ken"})
+    not_listed(Server.objects.get().pk, "HTTP 401 Unauthorized", "")
+    assert 'href="?token#token-form">Authorize it</a>' in admin.get(page).content.decode()

@@ -136,7 +136,9 @@ def test_nobody_reads_a_secret_of_a_file_again(tmp_path: Path) -> None:
                 for more in (("--dry-run",), ()):
                     words = ("server", "import", str(file), "--values", str(values), *name, *more)
                     found[" ".join((file.name, *more))] = hub.manage(*words)
-            told = "SELECT count(*) FROM server WHERE name = ANY(%s) AND state IN ('ready', 'unreachable')"
+            told = (
+                "SELECT count(*) FROM server WHERE name = ANY(%s) AND state IN ('ready', 'unreachable', 'unauthorized')"
+            )
             wait_until(lambda: hub.sql(told, [list(SERVERS)]) == [(len(SERVERS),)], "each server to be tried", 60)
             with Client(hub.base, hub.tokens["agent-a"]) as client:
                 assert client.tool("given").result["content"][0]["text"].endswith(f" {len('canary-desktop-variable')}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import socket
 import threading
@@ -150,6 +151,9 @@ class Guarded:
         self.seconds = 3_600
         """How long access tokens live that are issued from now on."""
         self.breaks = ""
+        self.wants_more = ""
+        """What needs a further scope besides the call of `delete`: `/`, all requests, or `tools/list`, which is then
+        refused by an error of JSON-RPC too."""
         self.robots = False
         """Whether it issues tokens for client credentials, at another token endpoint, instead of to people."""
         self.robots_secret = "robots-secret"
@@ -278,9 +282,18 @@ class Guarded:
             if scope.get("path") == "/mcp" and scope.get("method") == "POST":
                 request = Request(scope, receive)
                 body = await request.body()
-                if b'"tools/call"' in body and b'"delete"' in body and not self._allows(request):
+                deletes = b'"tools/call"' in body and b'"delete"' in body
+                more = self.wants_more and (self.wants_more == "/" or f'"{self.wants_more}"'.encode() in body)
+                if (deletes or more) and not self._allows(request):
                     told = f'Bearer error="insufficient_scope", scope="{SCOPE} {MORE}"'
-                    await Response(status_code=403, headers={"WWW-Authenticate": told})(scope, receive, send)
+                    error = {"code": -32001, "message": "not without more"}
+                    said = (
+                        b""
+                        if self.wants_more != "tools/list"
+                        else json.dumps({"jsonrpc": "2.0", "id": json.loads(body).get("id"), "error": error}).encode()
+                    )
+                    head = {"WWW-Authenticate": told, **({"Content-Type": "application/json"} if said else {})}
+                    await Response(said, 403, headers=head)(scope, receive, send)
                     return
                 await inner(scope, _once(body, receive), send)
                 return

@@ -13,7 +13,7 @@ from taskhub.domain.credentials import writes
 from taskhub.domain.credentials.records import Holder, OAuthSettings, Way
 from taskhub.domain.questions.answer import decide_approval
 from taskhub.domain.relays.outcomes import Failed, RelayClaim
-from taskhub.store.models import Event, Question, Server, ServerGrant
+from taskhub.store.models import Event, Question, Server, ServerGrant, ServerOAuth, Tool
 from tests.domain import kit
 from tests.domain.kit import World
 from tests.support.guarded import Guarded
@@ -23,12 +23,17 @@ from tests.worker.kit import Hall, call, ended, wait_until
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+def state(server: Server) -> str:
+    return Server.objects.get(pk=server.pk).state
+
+
 def test_a_call_waits_until_an_admin_has_authorized_the_server_for_all(
     hall: Hall, guarded: Guarded, admin: Actor
 ) -> None:
     server = protected(hall, guarded, Way.SHARED, admin)
     hall.start()
-    assert "needs to be authorized" in Server.objects.get(pk=server.pk).problem
+    assert state(server) == "unauthorized"
+    assert Server.objects.get(pk=server.pk).problem == "Nobody has authorized it yet"
     task = call(hall.tool(server, "whoami"))
     question = asked(task)
     assert question.audience == "operator"
@@ -141,9 +146,66 @@ def test_lists_that_were_refused_are_read_when_an_admin_has_authorized_them(
 ) -> None:
     server = protected(hall, guarded, Way.EACH, admin)
     hall.start()
-    wait_until(lambda: "401" in Server.objects.get(pk=server.pk).problem, "a refusal")
+    wait_until(lambda: state(server) == "unauthorized", "a refusal")
+    assert Server.objects.get(pk=server.pk).problem == "Nobody has authorized it for its lists yet"
+    assert Event.objects.get(action="server.unauthorized").target == server.name
     authorize(server, guarded, "lists", admin)
     listed(server)
+
+
+@pytest.mark.parametrize("way", [Way.SHARED, Way.EACH])
+def test_a_connection_that_needs_more_scopes_asks_an_admin_for_them(
+    hall: Hall, guarded: Guarded, admin: Actor, way: Way
+) -> None:
+    server = protected(hall, guarded, way, admin)
+    authorize(server, guarded, "lists", admin)
+    guarded.wants_more = "/"
+    hall.start()
+    wait_until(lambda: state(server) == "unauthorized", "a refusal")
+    assert Server.objects.get(pk=server.pk).problem.endswith("authorized again: it wants more scopes: more")
+    assert ServerOAuth.objects.get().lacking == "tools more"
+    authorize(server, guarded, "lists", admin, scopes=ServerOAuth.objects.get().lacking)
+    listed(server)
+    assert ServerOAuth.objects.get().lacking == ""
+
+
+def test_a_call_whose_connection_needs_more_scopes_waits_for_them(hall: Hall, guarded: Guarded, admin: Actor) -> None:
+    server = protected(hall, guarded, Way.SHARED, admin)
+    authorize(server, guarded, "acme", admin)
+    guarded.wants_more = "/"
+    hall.start()
+    task = call(hall.tool(server, "whoami"))
+    question = asked(task)
+    assert question.params["scopes"] == "tools more"
+    assert (guarded.called, Server.objects.get(pk=server.pk).failures) == ([], 0)
+    authorize(server, guarded, "acme", admin, scopes="tools more")
+    assert "acme" in result(ended(task))
+
+
+def test_a_list_that_needs_more_scopes_is_read_with_them(hall: Hall, guarded: Guarded, admin: Actor) -> None:
+    server = protected(hall, guarded, Way.SHARED, admin)
+    authorize(server, guarded, "acme", admin)
+    guarded.wants_more = "tools/list"
+    hall.start()
+    wait_until(lambda: ServerOAuth.objects.get().lacking == "tools more", "what it lacks")
+    shown = Server.objects.get(pk=server.pk)
+    assert (shown.state, "HTTP 403 Forbidden" in shown.incomplete) == ("ready", True)
+    authorize(server, guarded, "acme", admin, scopes="tools more")
+    wait_until(lambda: Tool.objects.filter(server=server, name="whoami").exists(), "the list")
+    assert (ServerOAuth.objects.get().lacking, Server.objects.get(pk=server.pk).incomplete) == ("", "")
+
+
+def test_lists_that_need_scopes_beyond_those_that_an_admin_named_say_so(
+    hall: Hall, guarded: Guarded, admin: Actor
+) -> None:
+    server = protected(hall, guarded, Way.SHARED, admin, scopes="tools")
+    authorize(server, guarded, "acme", admin)
+    guarded.wants_more = "/"
+    hall.start()
+    wait_until(lambda: state(server) == "unauthorized", "a refusal")
+    problem = Server.objects.get(pk=server.pk).problem
+    assert "none but the scopes that an admin named, without more. HTTP 403" in problem
+    assert ServerOAuth.objects.get().lacking == ""
 
 
 def test_a_call_that_needs_more_scopes_waits_for_them_and_others_go_on(

@@ -48,7 +48,7 @@ def test_one_line_tells_of_each_problem_and_one_of_its_end(hall: Hall, caplog: p
         server = hall.server(http.target)
         http.refuses = (401, "")
         worker = hall.start()
-        assert state() == ("unreachable", REFUSED)
+        assert state() == ("unauthorized", REFUSED)
         tried_thrice()
         http.refuses = (503, "")
         wait_until(lambda: state() == ("unreachable", FAILS), "the other problem")
@@ -61,7 +61,7 @@ def test_one_line_tells_of_each_problem_and_one_of_its_end(hall: Hall, caplog: p
         # A token that is refused later is noticed at the next look, through the connection there is.
         http.refuses = (401, "")
         worker.servers.look_again(server.pk)
-        wait_until(lambda: state() == ("unreachable", REFUSED), "the first problem again")
+        wait_until(lambda: state() == ("unauthorized", REFUSED), "the first problem again")
         hall.stop()
     assert said() == [REFUSED, FAILS, "reached again", REFUSED]
 

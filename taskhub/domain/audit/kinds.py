@@ -113,6 +113,9 @@ EVENTS: Final[dict[str, Shape]] = {
     "server.tested": Shape("A person tested the connection to a server."),
     "server.ready": Shape("A server was reached and listed.", "state", "state"),
     "server.unreachable": Shape("A server cannot be reached.", "state", "problem"),
+    "server.unauthorized": Shape(
+        "A server has to be authorized, or authorized again, before it can be listed.", "state", "problem"
+    ),
     "server.breaker.opened": Shape(
         "So many calls in a row could not connect; further calls of the server wait.", after="failures problem"
     ),

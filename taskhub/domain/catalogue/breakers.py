@@ -155,15 +155,17 @@ def request_probe(*, tenant_id: int, server_id: int, actor: Actor) -> bool:
     return True
 
 
-def mark_unreachable(server: Server, problem: str) -> bool:
-    """Record that a server, whose row is locked, cannot be reached, and why. Returns whether anything changed."""
+def mark_unreachable(server: Server, problem: str, *, state: str = "unreachable") -> bool:
+    """Record that a server, whose row is locked, cannot be reached, and why; or with the state `unauthorized`, that it
+    has to be authorized. Returns whether anything changed."""
     problem = without_its_secrets(server, jsonx.repaired(problem))
-    if server.state == "unreachable" and server.problem == problem[:1000]:
+    if server.state == state and server.problem == problem[:1000]:
         return False
-    if server.state != "unreachable":
+    if server.state != state:
         after = {"problem": _told(server, problem)}
-        _record(server, "server.unreachable", before={"state": server.state}, after=after)
-    server.state, server.problem = "unreachable", problem[:1000]
+        before = {"state": server.state}
+        _record(server, "server.unreachable" if state == "unreachable" else "server.unauthorized", before, after)
+    server.state, server.problem = state, problem[:1000]
     server.save(update_fields=["state", "problem"])
     return True
 

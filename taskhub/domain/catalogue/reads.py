@@ -95,9 +95,21 @@ class ServerRow:
         return spec_of(self.transport, self.target)
 
     @property
+    def trouble(self) -> str:
+        """Why it cannot be used, where its state says so."""
+        return self.problem if self.shown_state in ("unreachable", "unauthorized") else ""
+
+    @property
     def shown_state(self) -> str:
         """The last known state, or `disabled`."""
         return self.state if self.enabled else "disabled"
+
+    @property
+    def authorized_at(self) -> str:
+        """Where on its page an admin authorizes it: the card of OAuth, or the form that sets what is missing."""
+        if self.oauth in ("shared", "each"):
+            return "#oauth"
+        return "?token#token-form" if self.has_token else "?oauth#oauth-form"
 
     @property
     def breaker(self) -> str:

@@ -397,11 +397,12 @@ def store_snapshot(
     return changed
 
 
-def store_problem(server_id: int, problem: str) -> None:
-    """Record that the server cannot be reached, and why. Its tools stay listed."""
+def store_problem(server_id: int, problem: str, *, state: str = "unreachable") -> None:
+    """Record that the server cannot be reached, and why; or with the state `unauthorized`, that it has to be
+    authorized. Its tools stay listed."""
     with transaction.atomic():
         server = Server.objects.select_for_update().get(pk=server_id)
-        if server.removed_at is None and mark_unreachable(server, problem):
+        if server.removed_at is None and mark_unreachable(server, problem, state=state):
             notify(CatalogueChanged())
 
 

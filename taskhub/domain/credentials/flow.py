@@ -204,6 +204,8 @@ def _store(request: GrantRequest, issued: Tokens, actor: Actor) -> int:
         if server.removed_at is not None or not ServerOAuth.objects.filter(server=server).exists():
             raise Refused(f"{server.name} is authorized in another way now. Begin again.")
         grants_for(server.pk, holder).delete()
+        if holder == Holder():
+            ServerOAuth.objects.filter(server=server).update(lacking="")
         ServerGrant.objects.create(
             server=server,
             user_id=holder.user_id,

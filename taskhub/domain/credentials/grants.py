@@ -246,7 +246,9 @@ def widen(server_id: int, context_id: int | None, wanted: str) -> NeedsAuthoriza
     """What has to be done for a call that the server refuses without the scopes `wanted`: the error to raise, or why
     there is nothing to do, as text for people."""
     row = _CREDENTIAL(server=server_id, context=context_id)
-    if row is None or row.grant_id is None:
+    if row is None:
+        return "TaskHub is not authorized there by OAuth, and cannot ask for more scopes"
+    if row.grant_id is None:
         return "It was authorized in another way meanwhile"
     missing = without(wanted, _scopes_of(row))
     if not missing:

@@ -22,6 +22,8 @@ class OAuthRow:
     given_client_id: str
     has_secret: bool
     scopes: str
+    lacking: str
+    """The scopes without which the server refuses its lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,7 @@ def oauth_of(server_id: int) -> OAuthRow | None:
         given_client_id=row.client_id,
         has_secret=row.client_secret is not None,
         scopes=row.scopes,
+        lacking=row.lacking,
     )
 
 

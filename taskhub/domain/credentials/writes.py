@@ -56,7 +56,7 @@ def set_oauth(*, tenant_id: int, server_id: int, wanted: OAuthSettings | None, a
             ServerGrant.objects.filter(server=server).delete()
             oauth.found, oauth.registered = {}, {}
         oauth.way, oauth.issuer, oauth.client_id = str(checked.way), checked.issuer, checked.client_id
-        oauth.client_secret, oauth.scopes = secret, checked.scopes
+        oauth.client_secret, oauth.scopes, oauth.lacking = secret, checked.scopes, ""
         oauth.save()
         after = _shown(oauth)
         if same and new_secret:

@@ -908,6 +908,7 @@ class Migration(migrations.Migration):
                 ("client_id", models.TextField(blank=True, db_default="")),
                 ("client_secret", models.BinaryField(null=True)),
                 ("scopes", models.TextField(blank=True, db_default="")),
+                ("lacking", models.TextField(blank=True, db_default="")),
                 ("found", models.JSONField(db_default={}, default=dict)),
                 ("registered", models.JSONField(db_default={}, default=dict)),
                 (
@@ -1201,7 +1202,7 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="server",
             constraint=models.CheckConstraint(
-                condition=models.Q(("state__in", ["unknown", "ready", "unreachable", "disabled"])),
+                condition=models.Q(("state__in", ["unknown", "ready", "unreachable", "unauthorized", "disabled"])),
                 name="server_state_known",
             ),
         ),

@@ -22,6 +22,8 @@ class ServerOAuth(models.Model):
     client_secret = models.BinaryField(null=True)
     scopes = models.TextField(db_default="", blank=True)
     """The scopes that an admin named; empty for those that the server asks for."""
+    lacking = models.TextField(db_default="", blank=True)
+    """The scopes without which the server refuses its lists, or a connection to read them."""
     found = models.JSONField(default=dict, db_default={})
     """What was found out about the authorization server (`records.Found`)."""
     registered = models.JSONField(default=dict, db_default={})

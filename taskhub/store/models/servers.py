@@ -72,7 +72,7 @@ class Server(models.Model):
             ),
             models.CheckConstraint(condition=Q(era__in=["", *map(str, Era)]), name="server_era_known"),
             models.CheckConstraint(
-                condition=Q(state__in=["unknown", "ready", "unreachable", "disabled"]),
+                condition=Q(state__in=["unknown", "ready", "unreachable", "unauthorized", "disabled"]),
                 name="server_state_known",
             ),
             models.CheckConstraint(

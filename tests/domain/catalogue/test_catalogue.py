@@ -145,3 +145,7 @@ def test_a_server_away_says_why_and_it_is_on_record_once_until_it_was_back(serve
     assert (server.state, server.problem) == ("ready", "")
     servers.store_problem(server.pk, "connection refused")
     assert events.all().count() == 2
+    servers.store_problem(server.pk, "HTTP 401", state="unauthorized")
+    server.refresh_from_db()
+    assert (server.state, server.problem) == ("unauthorized", "HTTP 401")
+    assert Event.objects.get(action="server.unauthorized").after == {"problem": "HTTP 401"}

@@ -384,7 +384,7 @@ def _facts(row: ServerRow) -> dict[str, Any]:
         "name": row.name,
         "spec": row.spec,
         "state": row.shown_state,
-        "problem": row.problem if row.shown_state == "unreachable" else "",
+        "problem": row.trouble,
         "disabled_reason": row.disabled_reason,
         "breaker": row.breaker,
         "prefix": row.prefix,

@@ -1,0 +1,42 @@
+"""What becomes of a server's lists that it shows to nobody without an authorization, or without more scopes."""
+
+from __future__ import annotations
+
+from taskhub.core.hints import CatalogueChanged
+from taskhub.domain.catalogue.sync import store_problem
+from taskhub.domain.credentials.discovery import MAX_SCOPES
+from taskhub.domain.credentials.grants import grants_for, widen
+from taskhub.domain.credentials.records import Holder, NeedsAuthorization, Way
+from taskhub.domain.hints.announce import notify
+from taskhub.store.models import ServerOAuth
+
+
+def not_listed(server_id: int, problem: str, scopes: str) -> None:
+    """Record that the server cannot be connected or listed without an authorization; `scopes`: those that it wants, if
+    it names them. An admin who authorizes it then is sent for these besides, unless an admin has named all."""
+    oauth = ServerOAuth.objects.filter(server_id=server_id).first()
+    if oauth is None:
+        pass
+    elif not grants_for(server_id, Holder()).exists():
+        _lacks(server_id, scopes)
+        problem = f"Nobody has authorized it{' for its lists' if oauth.way == Way.EACH else ''} yet"
+    elif scopes:
+        needs = widen(server_id, None, scopes)
+        if isinstance(needs, NeedsAuthorization):
+            _lacks(server_id, needs.scopes)
+            problem = needs.message
+        else:
+            problem = f"{needs}. {problem}"
+    store_problem(server_id, problem, state="unauthorized")
+
+
+def listed(server_id: int, scopes: str) -> None:
+    """Record which scopes the server wanted for lists that it refused; empty if it refused none."""
+    needs = widen(server_id, None, scopes) if scopes else ""
+    _lacks(server_id, needs.scopes if isinstance(needs, NeedsAuthorization) else "")
+
+
+def _lacks(server_id: int, scopes: str) -> None:
+    lacking = scopes if len(scopes) <= MAX_SCOPES else ""
+    if ServerOAuth.objects.filter(server_id=server_id).exclude(lacking=lacking).update(lacking=lacking):
+        notify(CatalogueChanged())

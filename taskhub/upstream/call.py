@@ -236,7 +236,8 @@ async def _lent(pool: Pool, profile: Profile, claim: Claim) -> AsyncIterator[Con
         async with pool.borrow(profile, claim.context_id) as connection:
             yield connection
         return
-    async with pool.turn(), pool.shared(claim.context_id, Version.MCP_2025_11_25) as connection:
+    roots = profile.roots
+    async with pool.turn(), pool.shared(claim.context_id, Version.MCP_2025_11_25, roots=roots) as connection:
         yield connection
 
 
@@ -252,6 +253,7 @@ async def _carried(
         if _as_task(pool, claim):
             return _Again(None)
     with connection.calls.serving(bound):
+        await connection.greeted()
         return await _answer(pool, connection, claim, given, say)
 
 

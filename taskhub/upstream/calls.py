@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -106,6 +106,13 @@ class Calls:
 
     def __init__(self) -> None:
         self._running: list[Bound] = []
+        self._begun = asyncio.Event()
+
+    async def first(self, seconds: float) -> None:
+        """Wait until the first call has begun, `seconds` at most."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._begun.wait()
 
     def __len__(self) -> int:
         return len(self._running)
@@ -115,6 +122,7 @@ class Calls:
         """While the block runs, the connection carries this call, and what the block sends belongs to it."""
         call.ended.clear()
         self._running.append(call)
+        self._begun.set()
         token = CALL.set(call)
         try:
             yield

@@ -71,10 +71,11 @@ LONGEST_PAUSE = 30.0
 
 class Watcher:
     """Lists a server when it is connected, and again when it announces a change on any connection; reports
-    when it cannot be reached, or has to be authorized; follows resources. A command is listed through a process that
-    calls may use too, because what a call changes is known to that process only. For any other server the watcher has
-    its own connection. Runs until cancelled; the `on_*` functions are called in the server's event loop.
-    `on_unauthorized` gets the scopes that the server wants, if it names them, besides the problem."""
+    when it cannot be reached, or has to be authorized; follows resources. A command is listed through a process of
+    nobody, which reads may use too, since a client's process may list what is that client's alone; or through the
+    process that clients share. For any other server the watcher has its own connection. Runs until cancelled; the
+    `on_*` functions are called in the server's event loop. `on_unauthorized` gets the scopes that the server wants, if
+    it names them, besides the problem."""
 
     def __init__(
         self,
@@ -171,7 +172,7 @@ class Watcher:
     @asynccontextmanager
     async def _own(self) -> AsyncIterator[Connection]:
         """A connection that only the watcher uses."""
-        connection = Connection(self._pool.target, ABLE, self._pool.eras)
+        connection = Connection(self._pool.target, ABLE, self._pool.eras, calls=False)
         connection.on_lists_changed = self.changed.set
         connection.on_updated = self._updated
         try:
@@ -182,12 +183,12 @@ class Watcher:
             await asyncio.shield(connection.stop())
 
     @asynccontextmanager
-    async def _turn(self, own: Connection | None, watched: Connection | None) -> AsyncIterator[Connection]:
-        """The connection to list through: `own`, or one of the pool, `watched` if that is alive."""
+    async def _turn(self, own: Connection | None) -> AsyncIterator[Connection]:
+        """The connection to list through: `own`, or one of the pool."""
         if own is not None:
             yield own
             return
-        async with self._pool.look(ABLE, prefer=watched) as connection:
+        async with self._pool.look(ABLE) as connection:
             yield connection
 
     async def _watch(self, own: Connection | None) -> None:
@@ -201,7 +202,7 @@ class Watcher:
                 if self._anew:
                     self._anew = False
                     return
-                async with self._turn(own, watched) as connection:
+                async with self._turn(own) as connection:
                     if watched is None:
                         watched = connection
                         following = self._follow_on(connection)

@@ -42,6 +42,7 @@ from taskhub.upstream.failures import innermost, reason
 from taskhub.upstream.isolation import isolated
 from taskhub.upstream.processes import group
 from taskhub.upstream.refusals import HttpRefusals, error_code, message_of
+from taskhub.upstream.roots import Roots
 from taskhub.upstream.sending import SESSION_ID, HttpSession, Ids, Sending
 from taskhub.upstream.sieve import Sieve
 from taskhub.upstream.sse import sse_streams
@@ -201,9 +202,19 @@ class Profile:
 class Connection:
     """A connection to a server. Open it with `start`, and end it with `stop`; `client` is usable in between."""
 
-    def __init__(self, target: Target, profile: Profile, eras: Eras | None = None, *, resumed: str = "") -> None:
-        """`eras`: what is known of the server; without it, it is asked anew. `resumed`: the id of a session to go on
-        with, instead of opening one."""
+    def __init__(
+        self,
+        target: Target,
+        profile: Profile,
+        eras: Eras | None = None,
+        *,
+        calls: bool = True,
+        roots: bool = True,
+        resumed: str = "",
+    ) -> None:
+        """`eras`: what is known of the server; without it, it is asked anew. `calls`: whether calls are made by it.
+        `roots`: whether an older server, which is told once for all calls, is told of roots, if the profile has any.
+        `resumed`: the id of a session to go on with, instead of opening one."""
         self.target = target
         self.profile = profile
         self.eras = eras or Eras()
@@ -214,6 +225,8 @@ class Connection:
         self.client: Client | None = None
         self.calls = Calls()
         """The calls that it carries."""
+        self._tells_roots = roots
+        self._asked = Roots(self.calls, for_calls=calls)
         self.on_lists_changed: Callable[[], None] = lambda: None
         self.on_updated: Callable[[str], None] = lambda uri: None
         self.on_opened: Callable[[], None] = lambda: None
@@ -369,12 +382,20 @@ class Connection:
         # The SDK's `...WithTools` accepts a list as content, and all that `CreateMessageResult` accepts.
         return await self._answer(context, QuestionKind.SAMPLING, params, types.CreateMessageResultWithTools)
 
+    def _hears(self, era: Era) -> bool:
+        """Whether the server is told once, by `initialize` (`_declare`), what can be asked: then it can ask for roots
+        without regard to that."""
+        return era is not Era.STATELESS and self.target.transport != "python"
+
     async def _roots(self, context: Any) -> types.ListRootsResult | types.ErrorData:
-        if not self.calls:
-            # Many servers ask for roots as soon as they are connected. No call runs then, so there are none. With an
-            # error instead, each such server would log a line at every start.
-            return types.ListRootsResult(roots=[])
-        return await self._answer(context, QuestionKind.ROOTS, None, types.ListRootsResult)
+        return await self._asked.asked(lambda: self._answer(context, QuestionKind.ROOTS, None, types.ListRootsResult))
+
+    async def greeted(self) -> None:
+        """Wait, before a call, until an older server has the roots that it has asked for when it was connected."""
+        told = self.profile.roots and self._tells_roots and self.target.transport != "python" and not self.modern
+        if told and self.client is not None:
+            session = self.client.session
+            await self._asked.given(lambda: session.send_request(types.PingRequest(), types.EmptyResult))
 
     async def _answer(self, context: Any, kind: QuestionKind, params: Any, shape: type[R]) -> R | types.ErrorData:
         """Answer a request that an older server makes during a call: people or the client answer it while the call
@@ -436,7 +457,8 @@ class Connection:
             return
         params = message.params or {}
         if message.method == "initialize":
-            capabilities = {name: told for name, told in params["capabilities"].items() if name != "extensions"}
+            hidden = ("extensions",) if self._tells_roots else ("extensions", "roots")
+            capabilities = {name: told for name, told in params["capabilities"].items() if name not in hidden}
             message.params = {**params, "capabilities": capabilities}
             if self.target.version:
                 message.params["protocolVersion"] = self.target.version

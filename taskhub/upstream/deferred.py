@@ -234,7 +234,8 @@ async def _told(pool: Pool, taken: Poll, say: Callable[[LogLine], None]) -> dict
 
 
 def _shared(pool: Pool, taken: Poll) -> AbstractAsyncContextManager[Connection]:
-    return pool.of_task(taken.claim.context_id, taken.revision, taken.session)
+    roots = profile_of(taken.claim).roots
+    return pool.of_task(taken.claim.context_id, taken.revision, taken.session, roots=roots)
 
 
 async def _completed(pool: Pool, taken: Poll, body: dict[str, Any], say: Callable[[LogLine], None]) -> PollOutcome:

@@ -71,7 +71,9 @@ class Pool:
         self._room = Room(self.most)
         self._shared, self._places, self._keeper = shared, places, keeper
         self.sessions = Sessions(
-            lambda sessions: self._connect(replace(ABLE, sessions=sessions)),
+            lambda wanted: self._connect(
+                replace(ABLE, sessions=wanted.sessions), calls=wanted.calls, roots=wanted.roots
+            ),
             shared=shared,
             idle_seconds=settings.TASKHUB_COMMAND_IDLE_SECONDS,
             places=places,
@@ -221,7 +223,8 @@ class Pool:
                 await connection.stop()  # it has begun a session for nobody
                 connection = None
             if connection is None:
-                async with self.sessions.lend(context_id, sessions=profile.sessions) as connection:
+                wanted = {"sessions": profile.sessions, "roots": profile.roots}
+                async with self.sessions.lend(context_id, **wanted) as connection:
                     yield connection
                 return
             healthy = False
@@ -243,16 +246,14 @@ class Pool:
                     await asyncio.shield(self.close_idle())
 
     @asynccontextmanager
-    async def look(
-        self, profile: Profile, context_id: int | None = None, *, prefer: Connection | None = None
-    ) -> AsyncIterator[Connection]:
+    async def look(self, profile: Profile, context_id: int | None = None) -> AsyncIterator[Connection]:
         """Lend a connection for a request that depends on no state, by preference the client's own; to list the server,
-        for no client, `prefer`. Raises as `borrow` does."""
+        for no client, one that no call of a client has used, unless clients share it. Raises as `borrow` does."""
         if profile.sessions not in self._with_session:
             async with self.borrow(profile, context_id or 0) as connection:
                 yield connection
             return
-        async with self._room, self.sessions.look(context_id, prefer=prefer) as connection:
+        async with self._room, self.sessions.look(context_id) as connection:
             yield connection
 
     def processes(self) -> list[int]:
@@ -273,14 +274,14 @@ class Pool:
         return sessions in self._with_session
 
     @asynccontextmanager
-    async def shared(self, context_id: int, revision: str) -> AsyncIterator[Connection]:
+    async def shared(self, context_id: int, revision: str, *, roots: bool = False) -> AsyncIterator[Connection]:
         """A connection for requests about the server's tasks, such as polls, in the era of this revision of the server,
-        which take no call's place: the session of this client, if the server has sessions; else one that any number of
-        them use at the same time. Raises as `borrow` does."""
+        and for a caller with `roots`, which take no call's place: the session of this client, if the server has
+        sessions; else one that any number of them use at the same time. Raises as `borrow` does."""
         sessions = self.fitted(Profile(sessions=has_sessions(revision))).sessions
         connection = None if sessions in self._with_session else await self._one_for_all(sessions)
         if connection is None:
-            async with self.sessions.lend(context_id, sessions=sessions, of_task=True) as connection:
+            async with self.sessions.lend(context_id, sessions=sessions, roots=roots, of_task=True) as connection:
                 yield connection
             return
         try:
@@ -292,12 +293,14 @@ class Pool:
             raise
 
     @asynccontextmanager
-    async def of_task(self, context_id: int, revision: str, session_id: str) -> AsyncIterator[Connection]:
+    async def of_task(
+        self, context_id: int, revision: str, session_id: str, *, roots: bool = False
+    ) -> AsyncIterator[Connection]:
         """As `shared`, for requests about a task that the server made in the session with this id, which another worker
         may have opened; empty if it was none, or its id is not known. A session that the server does not know any more
         (`session_lost`) is none."""
         if not session_id or self.session_lost(session_id) or self.sessions.has(context_id, session_id):
-            async with self.shared(context_id, revision) as connection:
+            async with self.shared(context_id, revision, roots=roots) as connection:
                 yield connection
             return
         async with self._resumed.lend(session_id, context_id) as connection:
@@ -345,8 +348,8 @@ class Pool:
                 return connection
         return await self._connect(profile)
 
-    async def _connect(self, profile: Profile) -> Connection:
-        connection = Connection(self.target, profile, self.eras)
+    async def _connect(self, profile: Profile, *, calls: bool = True, roots: bool = True) -> Connection:
+        connection = Connection(self.target, profile, self.eras, calls=calls, roots=roots)
         connection.on_lists_changed, connection.on_updated = self._lists_changed, self._updated
         connection.on_line = self._said
         connection.news.on_changed, connection.news.on_said = self.on_task_changed, self.on_task_said

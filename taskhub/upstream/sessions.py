@@ -69,9 +69,19 @@ class NoKeeper:
         self._lost[context_id] = why
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """For whom a session is opened: a caller with `sessions` (`Profile.sessions`), with `roots`; `calls`: whether calls
+    are made by it."""
+
+    sessions: bool = False
+    roots: bool = False
+    calls: bool = True
+
+
 @dataclass(eq=False)
 class Session:
-    """One session. `context_id` is `None` if it is nobody's: it was opened to list the server, or is shared."""
+    """One session. `context_id` is `None` if it is nobody's: it is for lists and reads, or is shared."""
 
     connection: Connection
     context_id: int | None
@@ -79,8 +89,6 @@ class Session:
     used_at: float = field(default_factory=time.monotonic)
     kept_until: float = 0.0
     """Until when it is not ended for lack of use, by `time.monotonic`: its server runs a task."""
-    touched: bool = False
-    """Whether something other than a listing has used it."""
     why: str = ""
     """Why it is being ended; empty while it is not."""
     ending: asyncio.TimerHandle | None = None
@@ -116,14 +124,13 @@ class Sessions:
 
     def __init__(
         self,
-        connect: Callable[[bool], Awaitable[Connection]],
+        connect: Callable[[Wanted], Awaitable[Connection]],
         *,
         shared: bool,
         idle_seconds: float,
         places: Places | None,
         keeper: Keeper | None = None,
     ) -> None:
-        """`connect` gets whether the connection is for a caller with sessions (`Profile.sessions`)."""
         self._connect = connect
         self.shared = shared
         self._idle_seconds = idle_seconds
@@ -136,28 +143,26 @@ class Sessions:
 
     @asynccontextmanager
     async def lend(
-        self, context_id: int, *, sessions: bool = False, of_task: bool = False
+        self, context_id: int, *, sessions: bool = False, roots: bool = False, of_task: bool = False
     ) -> AsyncIterator[Connection]:
-        """Lend the client's session for a call, beside its other calls. It is opened if there is none; `sessions`:
-        whether the caller has sessions, which decides how a server of both eras is spoken to. A session whose
+        """Lend the client's session for a call, beside its other calls. It is opened if there is none, as for a caller
+        with `sessions`, which decides how a server of both eras is spoken to, and with `roots`. A session whose
         server does not heed the cancellation of a call is ended; but not if it may run a task, which would end with it
         (`of_task`)."""
-        session = await self._own(context_id, sessions=sessions)
+        session = await self._own(context_id, Wanted(sessions, roots))
         if of_task:
             session.kept_until = time.monotonic() + KEPT_SECONDS
         async with self._using(session, patient=of_task) as connection:
             yield connection
 
     @asynccontextmanager
-    async def look(
-        self, context_id: int | None = None, *, prefer: Connection | None = None
-    ) -> AsyncIterator[Connection]:
+    async def look(self, context_id: int | None = None) -> AsyncIterator[Connection]:
         """Lend a session for a request that needs no state: the client's if it has one here, else one of nobody.
-        Without `context_id`, to list the server: `prefer` if it is alive, else any."""
-        found = self._to_list(prefer) if context_id is None else self._of.get(context_id)
+        Without `context_id`, to list the server: one of nobody, since what the session of a client lists may be that
+        client's alone."""
+        found = self._of.get(context_id)
         if found is None or not found.connection.alive:
             found = await self._nobodys()
-        found.touched = found.touched or context_id is not None
         async with self._using(found) as connection:
             yield connection
 
@@ -203,7 +208,7 @@ class Sessions:
         if self._chores:
             await asyncio.wait(set(self._chores))
 
-    async def _own(self, context_id: int, *, sessions: bool) -> Session:
+    async def _own(self, context_id: int, wanted: Wanted) -> Session:
         key = None if self.shared else context_id
         found = self._of.get(key)
         if found is not None and found.connection.alive:
@@ -214,7 +219,7 @@ class Sessions:
                 if found.connection.alive:
                     return found
                 self.end(found, _lost(found))
-            return await self._open(None if self.shared else context_id, sessions=sessions)
+            return await self._open(None if self.shared else context_id, wanted)
 
     async def _nobodys(self) -> Session:
         async with self._turns[None]:
@@ -223,11 +228,12 @@ class Sessions:
                 if found.connection.alive:
                     return found
                 self.end(found, _lost(found))
-            return await self._open(None)
+            return await self._open(None, Wanted())
 
-    async def _open(self, context_id: int | None, *, sessions: bool = False) -> Session:
+    async def _open(self, context_id: int | None, wanted: Wanted) -> Session:
         if context_id is None:
-            session = self._of[None] = Session(await self._connect(False), None)
+            # It declares all: some servers list tools only to clients that declare what these ask for.
+            session = self._of[None] = Session(await self._connect(Wanted(roots=True, calls=self.shared)), None)
             return session
         lost = await self._keeper.take(context_id)
         placed = False
@@ -235,14 +241,7 @@ class Sessions:
             if self._places is not None:
                 self._places.take(self)
                 placed = True
-            spare = self._of.get(None)
-            fits = spare is not None and not (sessions and spare.connection.modern)
-            if spare is not None and fits and spare.connection.alive and not spare.touched:
-                # It was only listed so far, so it is as good as new, and goes on being listed.
-                del self._of[None]
-                session, spare.context_id = spare, context_id
-            else:
-                session = Session(await self._connect(sessions), context_id)
+            session = Session(await self._connect(wanted), context_id)
         except BaseException:
             if placed and self._places is not None:
                 self._places.leave(self)
@@ -253,11 +252,6 @@ class Sessions:
         self._of[context_id] = session
         self._keeper.opened(context_id, session.connection.pid)
         return session
-
-    def _to_list(self, prefer: Connection | None) -> Session | None:
-        """The session to list the server by. One of nobody has heard of no change that a call made."""
-        living = [each for each in self._of.values() if each.connection.alive]
-        return next((each for each in living if each.connection is prefer), living[0] if living else None)
 
     @asynccontextmanager
     async def _using(self, session: Session, *, patient: bool = False) -> AsyncIterator[Connection]:

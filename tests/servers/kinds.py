@@ -66,8 +66,6 @@ class Server:
     """Tools that are not called, with the reason."""
     masks: Mapping[str, str] = field(default_factory=dict)
     """Patterns of what is another value at each call, as a time, with what stands for it."""
-    lists_besides: Mapping[str, str] = field(default_factory=dict)
-    """What the hub lists and this client's own process does not, with the reason; as `resources/demo://a`."""
     prepare: Callable[[Path], None] = lambda place: None
     """Fills the directory of a client."""
     needs: str = ""

@@ -86,10 +86,7 @@ EVERYTHING: Final = Server(
         Step("simulate-research-query", {"topic": "snow"}),
     ),
     question=(
-        Step(
-            "get-roots-list",
-            differs="it asks for roots once, as soon as it is started, when maybe no call runs whose client could say",
-        ),
+        Step("get-roots-list"),
         Step("trigger-elicitation-request", answers={"elicitation/create": accept(name="Ann", check=True, integer=3)}),
         Step("trigger-elicitation-request"),
         Step(
@@ -111,9 +108,6 @@ EVERYTHING: Final = Server(
         Step("echo", {"message": "after"}),
     ),
     big=(Step("echo", {"message": "x" * BIG}),),
-    lists_besides={
-        "resources/demo://resource/session/a.gz": "what one client's process adds to the list is listed for all"
-    },
     not_called={"get-env": "it shows the whole environment, which is another process's"},
     masks={r"\d{1,2}:\d\d:\d\d( [AP]M)?": "TIME"},
 )

@@ -211,9 +211,6 @@ class Pair:
             else:
                 other = {key: item for key, item in other.items() if key in offers}
             kind = {"tools": "tool" if self.hub.tasks else "plain tool", "prompts": "prompt"}.get(member, "offer")
-            for key in [key for key in other if f"{member}/{key}" in self.server.lists_besides and key not in one]:
-                self.trial.noted(self.wire, "list", f"`{key}`: {self.server.lists_besides[f'{member}/{key}']}")
-                del other[key]
             settled = [{key: self._settled(kind, item) for key, item in items.items()} for items in (one, other)]
             wrong += [f"{member}{line}" for line in compare.differences(*settled)]
         called = {

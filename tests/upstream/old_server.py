@@ -3,7 +3,7 @@
 `python -m tests.upstream.old_server [exit|garbage|silent|strict|closing|deaf|spoilt|curious]`: end at once, answer
 everything with nonsense, answer nothing; over whatever comes before `initialize` end, as the SDK for Python did up to
 1.6, close the output, answer nothing any more, or refuse `initialize` too; or ask for roots as soon as it is connected,
-as many a server does, and tell what came with any call.
+as many a server does, and tell with any call what came, or which capabilities were declared.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ UNKNOWN = {
 """A tool with such fields."""
 came: list[str] = []
 """In answer to the roots that it asks for."""
+told: dict[str, Any] = {}
+"""The capabilities that were declared."""
 later: list[str] = []
 """What came while it asked: it does one thing after the other."""
 held: list[dict[str, Any]] = []
@@ -140,8 +142,14 @@ def curious(message: dict[str, Any]) -> bool:
         send(id="early", method="roots/list")
     elif message.get("method") == "tools/list" and not came:
         held.append(message)
+    elif message.get("method") == "initialize":
+        told.update(message["params"]["capabilities"])
+        return False
     elif message.get("method") == "tools/call":
-        send(id=message["id"], result=text(came[0]))
+        send(
+            id=message["id"],
+            result=text(json.dumps(told) if message["params"]["name"] != "anything" else came[0] if came else "null"),
+        )
     else:
         return False
     return True

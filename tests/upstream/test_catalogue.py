@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Annotated, Any
 
 import pytest
@@ -13,11 +12,10 @@ from pydantic import Field
 
 from taskhub.core.records import TaskMode
 from taskhub.upstream import catalogue
-from taskhub.upstream.catalogue import Snapshot, Watcher, take_snapshot, vetted
+from taskhub.upstream.catalogue import Snapshot, Watcher, vetted
 from taskhub.upstream.connection import Target
-from taskhub.upstream.pool import ABLE, Pool
+from taskhub.upstream.pool import Pool
 from tests.upstream import kit
-from tests.upstream.kit import call, text
 from tests.upstream.old_server import UNKNOWN
 from tests.upstream.servers import shelf
 
@@ -350,11 +348,3 @@ def test_text_that_no_json_can_carry_is_repaired_before_it_is_stored() -> None:
     tool = listed(description="half \ud800")
     assert tool.definition["description"].rstrip("\ufffd") == "half "
     assert tool.rejected == ""
-
-
-async def test_a_command_that_asks_for_roots_while_nobody_calls_hears_that_there_are_none() -> None:
-    """Servers that many people start by npx ask at once, and write an error over any other answer."""
-    async with kit.pool_of(replace(kit.OLD, target=f"{kit.OLD.target} curious")) as pool:
-        async with pool.borrow(ABLE, 1) as connection:
-            await take_snapshot(connection)
-        assert text(await call(pool, "anything")) == '{"roots": []}'

@@ -115,8 +115,19 @@ def busy(pool: Pool) -> bool:
     return any(each.connection.calls for each in pool.sessions._of.values())
 
 
-async def test_a_command_is_one_process_and_what_its_calls_change_is_heard(tmp_path: Path) -> None:
+async def test_what_a_client_changes_in_its_process_is_listed_for_nobody(tmp_path: Path) -> None:
     async with kit.pool_of(old(tmp_path)) as pool, hearing(pool) as heard:
+        (child,) = kit.children()
+        before = len(heard.snapshots)
+        assert kit.text(await kit.call(pool, "old_tool", {"say": "learn new_tool"})) != str(child.pid)
+        await kit.until(lambda: len(heard.snapshots) > before, "a look, since a list has changed")
+        assert "new_tool" not in tools(heard.snapshots[-1])
+        assert len(kit.children()) == 2
+    assert heard.problems == []
+
+
+async def test_a_shared_command_is_one_process_and_what_its_calls_change_is_heard(tmp_path: Path) -> None:
+    async with kit.pool_of(old(tmp_path), shared=True) as pool, hearing(pool) as heard:
         await heard.follows("old://file")
         (child,) = kit.children()
         assert kit.text(await kit.call(pool, "old_tool", {"say": "learn new_tool"})) == str(child.pid)
@@ -128,7 +139,7 @@ async def test_a_command_is_one_process_and_what_its_calls_change_is_heard(tmp_p
 
 
 async def test_a_command_that_announces_without_end_is_listed_now_and_then(tmp_path: Path) -> None:
-    async with kit.pool_of(old(tmp_path)) as pool, hearing(pool) as heard:
+    async with kit.pool_of(old(tmp_path), shared=True) as pool, hearing(pool) as heard:
         await kit.call(pool, "old_tool", {"say": "fidget on"})
         heard.watcher.refresh()
         begin, before = time.monotonic(), len(heard.snapshots)
@@ -136,8 +147,8 @@ async def test_a_command_that_announces_without_end_is_listed_now_and_then(tmp_p
         assert time.monotonic() - begin > 3 * LOOK_SECONDS
 
 
-async def test_a_command_is_listed_beside_its_calls() -> None:
-    async with kit.pool_of(kit.NOTEBOOK) as pool, hearing(pool) as heard:
+async def test_a_shared_command_is_listed_beside_its_calls() -> None:
+    async with kit.pool_of(kit.NOTEBOOK, shared=True) as pool, hearing(pool) as heard:
         running = asyncio.create_task(kit.call(pool, "wait", {"seconds": 30}))
         await kit.until(lambda: busy(pool), "the call")
         heard.watcher.refresh()
@@ -158,7 +169,7 @@ async def test_a_command_that_is_busy_with_a_call_is_listed_after_it(monkeypatch
         return {"action": "decline"}
 
     monkeypatch.setattr(catalogue, "SNAPSHOT_SECONDS", 0.2)
-    async with kit.pool_of(kit.OLD) as pool, hearing(pool) as heard:
+    async with kit.pool_of(kit.OLD, shared=True) as pool, hearing(pool) as heard:
         running = asyncio.create_task(kit.call(pool, "ask", ask=ask))
         await asyncio.wait_for(asked.wait(), kit.BOUND)
         heard.watcher.refresh()
@@ -174,7 +185,7 @@ async def test_a_command_that_heeded_no_cancellation_is_listed_anew_and_no_probl
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sessions, "HEED_SECONDS", 0.2)
-    async with kit.pool_of(kit.NOTEBOOK) as pool, hearing(pool) as heard:
+    async with kit.pool_of(kit.NOTEBOOK, shared=True) as pool, hearing(pool) as heard:
         (before,) = kit.children()
         running = asyncio.create_task(kit.call(pool, "sleep", {"seconds": 60}))
         await kit.until(lambda: busy(pool), "the call")

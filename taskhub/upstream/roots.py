@@ -1,0 +1,64 @@
+"""Requests for roots by a server that was told once, when it was connected, that it may ask for them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+
+import mcp_types as types
+from mcp import MCPError
+
+from taskhub.upstream.calls import Calls
+
+FIRST_CALL_SECONDS: Final = 1.0
+"""How long a server that asks as soon as it is connected waits for the call for which it was connected."""
+PING_SECONDS: Final = 1.0
+"""Seconds in which a server that was just connected has to answer a ping, before its first call."""
+NOBODY: Final = types.ErrorData(code=types.METHOD_NOT_FOUND, message="No call is running whose caller has roots")
+"""The error of a client that has no roots (2025-11-25, client/roots)."""
+
+R = TypeVar("R")
+
+
+class Roots:
+    """The requests of a server for roots on one connection."""
+
+    def __init__(self, calls: Calls, *, for_calls: bool) -> None:
+        """`for_calls`: whether calls are made by the connection."""
+        self._calls = calls
+        self._for_calls = for_calls
+        self._turn = asyncio.Lock()
+        self._given = asyncio.Event()
+        self._open: set[asyncio.Task[Any]] = set()
+        """Requests that have no answer yet."""
+
+    async def asked(self, answer: Callable[[], Awaitable[R]]) -> R | types.ErrorData:
+        """Answer a request by `answer`, for which a call has to run. Many servers ask as soon as they are connected: a
+        client's session is opened for a call, which is about to begin. Without a call nobody can say."""
+        this = asyncio.current_task()
+        assert this is not None
+        self._open.add(this)
+        try:
+            if self._for_calls:
+                await self._calls.first(FIRST_CALL_SECONDS)
+            return await answer() if self._calls else NOBODY
+        finally:
+            self._open.discard(this)
+
+    async def given(self, ping: Callable[[], Awaitable[Any]]) -> None:
+        """Before the first call of a session whose client has roots: if the server has asked for them as soon as it was
+        connected, wait until it has them. A program that connects directly has answered before it calls. A `ping` is
+        answered after what was sent before, which made the server ask."""
+        if self._given.is_set():
+            return
+        async with self._turn:
+            if self._given.is_set():
+                return
+            with suppress(MCPError, TimeoutError):
+                async with asyncio.timeout(PING_SECONDS):
+                    await ping()
+            if self._open:
+                await asyncio.wait(self._open)
+            self._given.set()

@@ -8,7 +8,7 @@ import hashlib
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import mcp_types as types
@@ -29,6 +29,7 @@ from taskhub.upstream.catalogue import list_tools, outputs
 from taskhub.upstream.connection import Connection, Profile, Target
 from taskhub.upstream.failures import failure, gone, lost, reason
 from taskhub.upstream.offers import Verbatim
+from taskhub.upstream.outcomes import Asked, CallOutcome, Deferred, Faulted, Finished, Postponed, broken
 from taskhub.upstream.pool import Pool
 from taskhub.upstream.posts import Posts, RefusedError, UnconnectedError
 from taskhub.upstream.refusals import HttpRefusal, Unauthorized, refusal
@@ -60,52 +61,6 @@ PAUSES = (1.0, 2.0, 4.0, 8.0, 10.0, 10.0, 10.0, 10.0, 10.0)
 _ANSWER: TypeAdapter[Any] = TypeAdapter(types.InputResponse)
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """A `CallToolResult` as the server sent it, but without `resultType`."""
-
-    result: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Faulted:
-    """The call ended with the JSON-RPC error `error`. `unreached`: whether the call never got to the server, and then
-    `problem` says why. `lost`: whether the connection was lost while the tool ran, so that the outcome is unknown.
-    `scopes`: those without which the server refuses the call, so that it did not run."""
-
-    error: dict[str, Any]
-    unreached: bool = False
-    problem: str = ""
-    lost: bool = False
-    scopes: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The tool asked questions. It is to be called again with the answers and `state` (its `requestState`)."""
-
-    questions: tuple[NewQuestion, ...]
-    state: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Postponed:
-    """The call did not run, and is to be claimed again after `seconds`."""
-
-    why: str
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Deferred:
-    """The server runs the call as a task of its own, which is to be polled (`upstream.deferred`)."""
-
-    task: UpstreamTask
-    session: str = field(default="", repr=False)
-    """The id of the session at an HTTP server to which the task belongs; empty if it belongs to none."""
-
-
-CallOutcome = Finished | Faulted | Asked | Postponed | Deferred
 Mirrored = frozenset[tuple[str, str]]
 Lend = Callable[[], AbstractAsyncContextManager[Connection]]
 
@@ -597,8 +552,3 @@ def _unknown(message: str) -> Faulted:
 
 def _no_result(error: ValidationError) -> Faulted:
     return broken(f"the server sent something that is no tool result: {misfit(error)}")
-
-
-def broken(why: str) -> Faulted:
-    """The outcome of a call whose server did something that the protocol does not allow."""
-    return Faulted({"code": -32603, "message": f"The tool's server failed: {why}"})

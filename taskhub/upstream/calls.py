@@ -12,11 +12,14 @@ from typing import Any, Final
 import mcp_types as types
 
 from taskhub.core.states import QuestionKind
+from taskhub.lib import jsonx
 
 Ask = Callable[[QuestionKind, dict[str, Any]], Awaitable[dict[str, Any]]]
 Say = Callable[[str, str], None]
 
 FORMS_AND_LINKS: Final = frozenset({"form", "url"})
+MAX_LOGGER: Final = 100
+"""The most characters of a logger's name in a line."""
 WHOSE: Final = "Calls of several clients run in this process, and the request does not say which of them it belongs to"
 """Why a request of a server is refused."""
 
@@ -156,3 +159,9 @@ class Calls:
 
     def _of_one_client(self) -> bool:
         return len({call.context_id for call in self._running}) == 1
+
+
+def said(logger: str | None, data: Any) -> str:
+    """A log line with the logger's name in front; data that is not text is written as JSON."""
+    text = data if isinstance(data, str) else jsonx.encode(jsonx.repaired(data)).decode()
+    return f"{logger[:MAX_LOGGER]}: {text}" if logger else text

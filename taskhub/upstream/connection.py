@@ -32,10 +32,9 @@ from taskhub.core.versions import OF_CALLER, Era, Version, has_sessions, is_stat
 from taskhub.domain.catalogue.spec import command_of
 from taskhub.domain.catalogue.sync import SyncedServer
 from taskhub.domain.questions.reads import AnsweredByError
-from taskhub.lib import jsonx
 from taskhub.upstream.bearer import Bearer, Secrets
 from taskhub.upstream.bounds import MAX_ANSWER, PLAIN, bounded
-from taskhub.upstream.calls import CALL, Calls
+from taskhub.upstream.calls import CALL, Calls, said
 from taskhub.upstream.command import command_streams
 from taskhub.upstream.eras import Eras, Unspoken, discover, unmade
 from taskhub.upstream.failures import innermost, reason
@@ -59,8 +58,6 @@ RELATED: Final = "io.modelcontextprotocol/related-task"
 PROBE_SECONDS: Final = 10.0
 """Seconds in which a server has to answer `server/discover`, or half of those in which a connection has to be made, if
 that is longer. Then another era is tried: some old servers are silent on a request that they do not know."""
-MAX_LOGGER = 100
-"""The most characters of a logger's name that are put in front of its line."""
 
 _SAMPLING_PARTS = frozenset({"tools", "context"})
 
@@ -486,12 +483,6 @@ class Connection:
 
 def _sampling(profile: Profile) -> types.SamplingCapability:
     return types.SamplingCapability.model_validate({part: {} for part in profile.sampling or ()})
-
-
-def said(logger: str | None, data: Any) -> str:
-    """A log line with the logger's name in front; data that is not text is written as JSON."""
-    text = data if isinstance(data, str) else jsonx.encode(jsonx.repaired(data)).decode()
-    return f"{logger[:MAX_LOGGER]}: {text}" if logger else text
 
 
 def imported(target: str) -> Any:

@@ -34,8 +34,8 @@ from taskhub.core.transports import CONNECT_SECONDS
 from taskhub.lib import jsonx
 from taskhub.lib.tls import trusted
 from taskhub.upstream.bounds import MAX_ANSWER, PLAIN, bounded
-from taskhub.upstream.calls import Bound
-from taskhub.upstream.connection import Connection, Profile, Target, said
+from taskhub.upstream.calls import Bound, said
+from taskhub.upstream.connection import Connection, Profile, Target
 from taskhub.upstream.failures import CLOSED
 from taskhub.upstream.refusals import HttpRefusals
 from taskhub.upstream.unreadable import ANOTHERS

@@ -14,8 +14,8 @@ from typing import Final
 from taskhub.core.errors import Unavailable
 from taskhub.core.records import Poll
 from taskhub.lib import logs
-from taskhub.upstream.call import Finished
 from taskhub.upstream.deferred import GoesOn, PollOutcome, Silent
+from taskhub.upstream.outcomes import Finished
 from taskhub.upstream.pool import Pool
 from taskhub.worker.running import Runner, Waits
 

@@ -12,7 +12,8 @@ from taskhub.domain.credentials.records import NeedsAuthorization
 from taskhub.domain.tasks import checks
 from taskhub.domain.tasks.checks import Check
 from taskhub.lib.lanes import Lanes
-from taskhub.upstream.call import Faulted, Finished, Postponed, call_tool
+from taskhub.upstream.call import call_tool
+from taskhub.upstream.outcomes import Faulted, Finished, Postponed
 from taskhub.upstream.pool import give_up
 from taskhub.worker.servers import Servers
 

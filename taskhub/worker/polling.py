@@ -27,7 +27,7 @@ from taskhub.domain.tasks import deferred
 from taskhub.domain.tasks.deferred import LEASE_SECONDS, PutBack
 from taskhub.lib import logs
 from taskhub.lib.throttle import Throttle
-from taskhub.upstream.call import Finished, waiting_message
+from taskhub.upstream.call import waiting_message
 from taskhub.upstream.deferred import (
     FIRST_MS,
     AsksMore,
@@ -41,6 +41,7 @@ from taskhub.upstream.deferred import (
     is_spent,
     poll,
 )
+from taskhub.upstream.outcomes import Finished
 from taskhub.upstream.pool import Pool
 from taskhub.upstream.task_news import named_by
 from taskhub.worker.given_up import GivenUp
@@ -246,8 +247,8 @@ class Polls:
             async with asyncio.timeout(LEAVE_SECONDS):
                 taken = await self._lanes.run(deferred.take_polls, self._worker, {server_id: MOST_KEPT})
                 self._back += [PutBack(each, FIRST_MS) for each in taken if not each.ended]
-                now = time.monotonic()
-                await asyncio.gather(*(self._poll(_Kept(each, now)) for each in taken if each.ended))
+                ended = [_Kept(each, time.monotonic(), Notes(each.claim, self._lanes)) for each in taken if each.ended]
+                await asyncio.gather(*map(self._poll, ended))
         except (Unavailable, TimeoutError) as error:
             logger.info(
                 "server %d: its tasks were left without a cancellation: %s", server_id, error or "it took too long"

@@ -27,17 +27,9 @@ from taskhub.domain.tasks.sweep import CANCEL_GRACE_SECONDS
 from taskhub.lib import logs
 from taskhub.lib.batches import Batches
 from taskhub.lib.lanes import Lanes
-from taskhub.upstream.call import (
-    Asked,
-    CallOutcome,
-    Deferred,
-    Faulted,
-    Finished,
-    Postponed,
-    call_tool,
-    waiting_message,
-)
+from taskhub.upstream.call import call_tool, waiting_message
 from taskhub.upstream.deferred import FIRST_MS, PollOutcome, Silent
+from taskhub.upstream.outcomes import Asked, CallOutcome, Deferred, Faulted, Finished, Postponed
 from taskhub.upstream.pool import Pool, give_up
 from taskhub.worker.breakers import Breakers
 from taskhub.worker.notes import Notes

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from taskhub.upstream.bounds import MAX_ANSWER
-from taskhub.upstream.call import Faulted
+from taskhub.upstream.outcomes import Faulted
 from tests.upstream import kit
 from tests.upstream.kit import call, text
 from tests.upstream.old_http import OldHttpServer

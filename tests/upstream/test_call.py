@@ -16,8 +16,8 @@ from taskhub.domain.relays.outcomes import Failed, RelayClaim
 from taskhub.lib import jsonx
 from taskhub.upstream import call as module
 from taskhub.upstream import connection
-from taskhub.upstream.call import CallOutcome, Faulted, Finished
 from taskhub.upstream.connection import Target
+from taskhub.upstream.outcomes import CallOutcome, Faulted, Finished
 from taskhub.upstream.pool import Pool
 from taskhub.upstream.relay import run_relay
 from tests.upstream import kit

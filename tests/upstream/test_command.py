@@ -9,8 +9,8 @@ import psutil
 import pytest
 
 from taskhub.upstream.bounds import MAX_ANSWER
-from taskhub.upstream.call import Faulted
 from taskhub.upstream.connection import Target
+from taskhub.upstream.outcomes import Faulted
 from taskhub.upstream.pool import Pool
 from taskhub.upstream.stderr import MAX_LINE
 from tests.upstream import kit

@@ -9,8 +9,8 @@ import psutil
 import pytest
 
 from taskhub.core.errors import Unavailable
-from taskhub.upstream.call import Faulted
 from taskhub.upstream.connection import Connection, Profile, Target
+from taskhub.upstream.outcomes import Faulted
 from tests.upstream import kit
 
 VALUE = "sw0rdfish-and-chips"

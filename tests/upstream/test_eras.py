@@ -17,10 +17,10 @@ from taskhub.core.states import QuestionKind
 from taskhub.core.versions import OF_CALLER, Era, Proposal, Version
 from taskhub.domain.relays.outcomes import GET_PROMPT, Answered, RelayClaim
 from taskhub.upstream import connection as connections
-from taskhub.upstream.call import Asked, Faulted
 from taskhub.upstream.catalogue import take_snapshot
 from taskhub.upstream.connection import Connection, Profile, Target
 from taskhub.upstream.eras import Eras
+from taskhub.upstream.outcomes import Asked, Faulted
 from taskhub.upstream.pool import ABLE, Pool
 from taskhub.upstream.relay import run_relay
 from tests.upstream import kit

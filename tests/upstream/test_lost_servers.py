@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from taskhub.upstream.call import Faulted
+from taskhub.upstream.outcomes import Faulted
 from tests.upstream import kit
 from tests.upstream.kit import call, text
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from taskhub.core.records import LogLine
-from taskhub.upstream.call import CallOutcome, Faulted, Finished
+from taskhub.upstream.outcomes import CallOutcome, Faulted, Finished
 from tests.upstream import kit
 from tests.upstream.kit import call
 from tests.upstream.test_sieve import clumsy, tool

@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 from taskhub.core.errors import Unavailable
-from taskhub.upstream.call import CallOutcome
 from taskhub.upstream.connection import Profile, Target
+from taskhub.upstream.outcomes import CallOutcome
 from taskhub.upstream.pool import Pool, give_up
 from taskhub.upstream.sessions import Places
 from tests.upstream import kit

@@ -11,8 +11,9 @@ import pytest
 
 from taskhub.core.records import LogLine
 from taskhub.upstream.bounds import MAX_ANSWER
-from taskhub.upstream.call import CallOutcome, Faulted, Finished, call_tool
+from taskhub.upstream.call import call_tool
 from taskhub.upstream.connection import Profile
+from taskhub.upstream.outcomes import CallOutcome, Faulted, Finished
 from taskhub.upstream.pool import Pool
 from tests.upstream import kit, servers
 from tests.upstream.kit import call, text

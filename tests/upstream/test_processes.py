@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from taskhub.upstream import processes
-from taskhub.upstream.call import Faulted
+from taskhub.upstream.outcomes import Faulted
 from taskhub.upstream.pool import Pool
 from tests.upstream import kit
 from tests.upstream.kit import PARENT, call, text

@@ -11,7 +11,8 @@ import pytest
 
 from taskhub.core.states import Audience, QuestionKind
 from taskhub.upstream import call as module
-from taskhub.upstream.call import Asked, CallOutcome, waiting_message
+from taskhub.upstream.call import waiting_message
+from taskhub.upstream.outcomes import Asked, CallOutcome
 from taskhub.upstream.pool import Pool
 from tests.upstream import kit
 from tests.upstream.kit import call, text

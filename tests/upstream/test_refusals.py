@@ -14,8 +14,9 @@ from mcp import MCPError
 
 from taskhub.core.errors import Unavailable
 from taskhub.domain.relays.outcomes import READ, Failed, RelayClaim
-from taskhub.upstream.call import MAX_CLAIMS, Faulted, Postponed
+from taskhub.upstream.call import MAX_CLAIMS
 from taskhub.upstream.connection import Connection, Profile, Target
+from taskhub.upstream.outcomes import Faulted, Postponed
 from taskhub.upstream.refusals import MAX_FOREIGN, MAX_LATER
 from taskhub.upstream.relay import run_relay
 from tests.upstream import kit

@@ -9,8 +9,8 @@ import pytest
 
 from taskhub.core.records import LogLine, Poll
 from taskhub.upstream import resumed
-from taskhub.upstream.call import Deferred, Finished
 from taskhub.upstream.deferred import AsksMore, Cancelled, GoesOn, Lost, PollOutcome, poll
+from taskhub.upstream.outcomes import Deferred, Finished
 from taskhub.upstream.pool import Pool
 from tests.upstream.kit import call, make_claim, pool_of, until
 from tests.upstream.session_tasks_http import SessionTasksServer

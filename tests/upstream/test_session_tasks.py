@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from taskhub.core.records import UpstreamTask
-from taskhub.upstream.call import Deferred
 from taskhub.upstream.catalogue import Watcher
 from taskhub.upstream.connection import Target
+from taskhub.upstream.outcomes import Deferred
 from taskhub.upstream.pool import Pool
 from taskhub.upstream.session_tasks import only_as_tasks
 from tests.upstream.kit import call, pool_of, until

@@ -15,9 +15,9 @@ import pytest
 from taskhub.core.records import LogLine
 from taskhub.core.states import QuestionKind
 from taskhub.upstream import sessions as module
-from taskhub.upstream.call import CallOutcome, Faulted, Postponed
 from taskhub.upstream.calls import WHOSE
 from taskhub.upstream.connection import Target
+from taskhub.upstream.outcomes import CallOutcome, Faulted, Postponed
 from taskhub.upstream.pool import Pool
 from taskhub.upstream.sessions import Places
 from tests.upstream import kit

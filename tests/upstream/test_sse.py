@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from taskhub.core.errors import Unavailable
-from taskhub.upstream.call import Faulted
 from taskhub.upstream.connection import Connection, Profile
 from taskhub.upstream.diagnosis import diagnosed
+from taskhub.upstream.outcomes import Faulted
 from taskhub.upstream.pool import Pool
 from tests.upstream import kit
 from tests.upstream.kit import call, text

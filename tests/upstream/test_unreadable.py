@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from taskhub.upstream.call import Faulted
+from taskhub.upstream.outcomes import Faulted
 from tests.upstream import kit
 from tests.upstream.kit import call, text
 

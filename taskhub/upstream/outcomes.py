@@ -1,0 +1,61 @@
+"""What a call, or a poll of the task that a server made of one, came to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from taskhub.core.records import NewQuestion, UpstreamTask
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A `CallToolResult` as the server sent it, but without `resultType`."""
+
+    result: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Faulted:
+    """The call ended with the JSON-RPC error `error`. `unreached`: whether the call never got to the server, and then
+    `problem` says why. `lost`: whether the connection was lost while the tool ran, so that the outcome is unknown.
+    `scopes`: those without which the server refuses the call, so that it did not run."""
+
+    error: dict[str, Any]
+    unreached: bool = False
+    problem: str = ""
+    lost: bool = False
+    scopes: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The tool asked questions. It is to be called again with the answers and `state` (its `requestState`)."""
+
+    questions: tuple[NewQuestion, ...]
+    state: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Postponed:
+    """The call did not run, and is to be claimed again after `seconds`."""
+
+    why: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """The server runs the call as a task of its own, which is to be polled (`upstream.deferred`)."""
+
+    task: UpstreamTask
+    session: str = field(default="", repr=False)
+    """The id of the session at an HTTP server to which the task belongs; empty if it belongs to none."""
+
+
+CallOutcome = Finished | Faulted | Asked | Postponed | Deferred
+
+
+def broken(why: str) -> Faulted:
+    """The outcome of a call whose server did something that the protocol does not allow."""
+    return Faulted({"code": -32603, "message": f"The tool's server failed: {why}"})

@@ -16,6 +16,8 @@ FIRST_CALL_SECONDS: Final = 1.0
 """How long a server that asks as soon as it is connected waits for the call for which it was connected."""
 PING_SECONDS: Final = 1.0
 """Seconds in which a server that was just connected has to answer a ping, before its first call."""
+GIVEN_SECONDS: Final = 10.0
+"""Seconds for which the first call waits for the answer of its caller. Then it is sent all the same."""
 NOBODY: Final = types.ErrorData(code=types.METHOD_NOT_FOUND, message="No call is running whose caller has roots")
 """The error of a client that has no roots (2025-11-25, client/roots)."""
 
@@ -49,8 +51,8 @@ class Roots:
 
     async def given(self, ping: Callable[[], Awaitable[Any]]) -> None:
         """Before the first call of a session whose client has roots: if the server has asked for them as soon as it was
-        connected, wait until it has them. A program that connects directly has answered before it calls. A `ping` is
-        answered after what was sent before, which made the server ask."""
+        connected, wait until it has them, `GIVEN_SECONDS` at most. A program that connects directly has answered before
+        it calls. A `ping` is answered after what was sent before, which made the server ask."""
         if self._given.is_set():
             return
         async with self._turn:
@@ -60,5 +62,5 @@ class Roots:
                 async with asyncio.timeout(PING_SECONDS):
                     await ping()
             if self._open:
-                await asyncio.wait(self._open)
+                await asyncio.wait(self._open, timeout=GIVEN_SECONDS)
             self._given.set()

@@ -133,14 +133,15 @@ def pour(number: int, before: str, part: str, times: int, after: str) -> None:
 
 
 def curious(message: dict[str, Any]) -> bool:
-    """Whether the message was about the roots that it asks for. It lists nothing before it has an answer."""
+    """Whether the message was about the roots that it asks for. It lists nothing before it has an answer, unless it is
+    `hasty`."""
     if message.get("id") == "early":
         came.append(json.dumps(message.get("result", message.get("error"))))
         for waiting in held:
             answer(waiting)
     elif message.get("method") == "notifications/initialized":
         send(id="early", method="roots/list")
-    elif message.get("method") == "tools/list" and not came:
+    elif message.get("method") == "tools/list" and not came and sys.argv[2:] != ["hasty"]:
         held.append(message)
     elif message.get("method") == "initialize":
         told.update(message["params"]["capabilities"])

@@ -7,9 +7,11 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from mcp_types import TextContent
 
 from taskhub.core.states import QuestionKind
+from taskhub.upstream import roots
 from taskhub.upstream.catalogue import take_snapshot
 from taskhub.upstream.pool import ABLE
 from taskhub.upstream.roots import NOBODY
@@ -43,6 +45,19 @@ async def test_of_a_client_with_roots_it_gets_them_before_the_first_call() -> No
             *(call(pool, "anything", client_capabilities=ABLE_CALLER, ask=mine) for _ in range(2))
         )
         assert (json.loads(text(first)), json.loads(text(second))) == (MINE, MINE)
+
+
+async def test_a_caller_that_does_not_answer_holds_its_call_up_for_a_moment_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(roots, "GIVEN_SECONDS", 0.05)
+
+    async def silent(kind: QuestionKind, params: dict[str, Any]) -> dict[str, Any]:
+        await asyncio.sleep(60)
+        raise AssertionError
+
+    async with kit.pool_of(replace(CURIOUS, target=f"{CURIOUS.target} hasty")) as pool:
+        assert text(await call(pool, "anything", client_capabilities=ABLE_CALLER, ask=silent)) == "null"
 
 
 async def test_of_a_client_without_roots_it_hears_so_and_is_not_told_that_there_are_any() -> None:

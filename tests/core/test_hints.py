@@ -70,8 +70,8 @@ def test_what_this_release_does_not_know_is_no_hint(text: str) -> None:
     ("text", "rung"),
     [
         ("r 1 2 3 abc", ("abc", hints.context_topic(2))),
-        ("x 1 2 3 abc", ("abc", hints.context_topic(2))),
-        ("t 1 2 3 abc", ("abc", hints.context_topic(2))),
+        ("x 1 2 3 abc", ("abc", hints.run_topic("abc"), hints.context_topic(2))),
+        ("t 1 2 3 abc", ("abc", hints.run_topic("abc"), hints.context_topic(2))),
         ("c", (hints.CATALOGUE,)),
         ("n s-1", (hints.session_topic("s-1"),)),
         ("a 6", (hints.relay_topic(6),)),

@@ -48,7 +48,7 @@ def hub(upstream: TaskingServer, older: SessionTasksServer) -> Iterator[RunningH
 def deferred(hub: RunningHub, client: Client, tool: str = "research") -> str:
     task = client.create(tool, **PEOPLE)
     taken = "SELECT 1 FROM deferred JOIN task ON task.id = task_id WHERE public_id = %s AND turn > 0"
-    wait_until(lambda: hub.sql(taken, [task]), "a polled call")
+    wait_until(lambda: hub.sql(taken, [task]), "a polled call", 45)  # a part may still be starting again
     return task
 
 

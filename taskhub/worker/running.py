@@ -20,6 +20,7 @@ from taskhub.domain.credentials import grants
 from taskhub.domain.credentials.asking import ask_for_authorization
 from taskhub.domain.credentials.records import NeedsAuthorization
 from taskhub.domain.questions.kinds import audience_for, model_may_answer, question_problem
+from taskhub.domain.questions.live import drop_question
 from taskhub.domain.questions.reads import response_to
 from taskhub.domain.tasks import run as lifecycle
 from taskhub.domain.tasks.deferred import defer
@@ -413,7 +414,8 @@ class Runner:
 
     async def _answered(self, held: Running, kind: QuestionKind, params: dict[str, Any]) -> dict[str, Any]:
         """Open a question that an older server asks during a call, and wait for the answer, which is returned. The
-        worker keeps the task's lease; if the worker is lost, the question is closed. Raises `AnsweredByError`."""
+        worker keeps the task's lease; if the worker is lost, the question is closed. So it is if this is cancelled,
+        because the server wants no answer any more. Raises `AnsweredByError`."""
         problem = question_problem(kind, params)
         if problem:
             raise ValueError(problem)
@@ -426,7 +428,17 @@ class Runner:
             audience=audience_for(claim.client_capabilities, kind, params, claim.question_audience),
         )
         held.answered.clear()
-        if not await self._open(claim, [question], None, live=True):
+        opening = asyncio.ensure_future(self._open(claim, [question], None, live=True))
+        try:
+            return await self._response(held, question, opening)
+        except asyncio.CancelledError:
+            if not held.lost and await opening:
+                await self.lanes.run(drop_question, claim, question.key, actor=self.actor)
+            raise
+
+    async def _response(self, held: Running, question: NewQuestion, opening: asyncio.Future[bool]) -> dict[str, Any]:
+        claim = held.claim
+        if not await asyncio.shield(opening):
             held.lost = True
             raise ConnectionError("the task is no longer ours")
         asked_at = asyncio.get_running_loop().time()

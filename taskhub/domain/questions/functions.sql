@@ -71,6 +71,27 @@ BEGIN
     RETURN true;
 END $$;
 
+-- Closes a live question without an answer, because the tool wants none any more and goes on. Does nothing if the
+-- question was closed before, or the worker has lost the task.
+CREATE OR REPLACE FUNCTION drop_question(p_id bigint, p_epoch int, p_key text, p_who text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('th.who', p_who, true);
+    PERFORM 1 FROM task WHERE id = p_id AND lease_epoch = p_epoch AND th_held(lease_until) AND ended_at IS NULL
+    FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    UPDATE question SET state = 'superseded', closed_at = clock_timestamp()
+    WHERE task_id = p_id AND key = p_key AND live AND state = 'open';
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    UPDATE task SET state = 'working', message = ''
+    WHERE id = p_id AND NOT EXISTS (SELECT FROM question WHERE task_id = p_id AND state = 'open');
+    RETURN true;
+END $$;
+
 -- Stores one answer. Returns the outcome: 'answered', 'counted' (an approval below the quorum), 'late' (the question
 -- was closed before, or passed on from clients to people), 'passed on' (a client's program declined by itself, and by
 -- the tool's policy people are asked then: the question stays open), 'twice' (this person has decided already) or

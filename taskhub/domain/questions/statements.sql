@@ -7,6 +7,9 @@ SELECT answer(:task, :key, :response, :verdict, :reason, :user, :context, :final
 -- write: refuse(task bigint, key text, error text, message text, who text) -> AnswerOutcome
 SELECT refuse(:task, :key, :error, :message, :who);
 
+-- write: drop_question(task bigint, epoch int, key text, who text) -> bool
+SELECT drop_question(:task, :epoch, :key, :who);
+
 -- read: response_to(task bigint, key text) -> _Stored | None
 SELECT q.state, q.response, q.error FROM question AS q WHERE q.task_id = :task AND q.key = :key;
 

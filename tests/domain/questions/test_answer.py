@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from taskhub.core.errors import Invalid, Refused
 from taskhub.core.records import Actor, OpenQuestion
 from taskhub.core.states import Audience, Door, QuestionKind, State
 from taskhub.domain.questions.answer import AnswerOutcome, answer_question, decide_approval
+from taskhub.domain.questions.live import drop_question
 from taskhub.domain.questions.reads import response_to
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.domain.tasks.sweep import sweep
@@ -19,7 +21,7 @@ from taskhub.store.models import Decision, Event, Question, Tool
 from tests import factories
 from tests.domain import kit
 from tests.domain.kit import World
-from tests.factories import FORM, make_question
+from tests.factories import FORM, WORKER, make_question
 
 ACCEPT = {"action": "accept", "content": {"name": "Ada"}}
 
@@ -119,6 +121,30 @@ def test_an_answer_while_the_tool_waits_lets_the_same_lease_go_on(world: World) 
     assert response_to(task_id, "q") == ACCEPT
     assert kit.claim() == []
     assert kit.finish(taken) is True
+
+
+def test_a_live_question_that_the_tool_wants_no_answer_to_is_closed(world: World) -> None:
+    task_id, taken = asked(world, make_question(key="q"), make_question(key="r"), live=True)
+    assert drop_question(taken, "q", actor=WORKER) is True
+    assert (kit.look(task_id).state, kit.opened(task_id).key) == (State.INPUT_REQUIRED, "r")
+    assert drop_question(taken, "q", actor=WORKER) is False
+    assert drop_question(taken, "r", actor=WORKER) is True
+    now = kit.look(task_id)
+    assert (now.state, now.message, now.questions) == (State.WORKING, "", ())
+    assert response_to(task_id, "r") == {"action": "cancel"}
+    assert kit.actions(task_id)[-2:] == ["task.asked", "task.answered"]
+    assert kit.finish(taken)
+
+
+def test_only_its_worker_closes_a_question_that_is_live(world: World) -> None:
+    _, parked = asked(world)
+    assert drop_question(parked, "q", actor=WORKER) is False
+    task_id, taken = asked(world, live=True)
+    assert drop_question(replace(taken, epoch=taken.epoch + 1), "q", actor=WORKER) is False
+    assert kit.opened(task_id).key == "q"
+    kit.finish(taken)
+    assert drop_question(taken, "q", actor=WORKER) is False
+    assert "task.write.stale" not in kit.actions(task_id)
 
 
 def test_the_task_waits_until_every_question_has_its_answer(world: World) -> None:

@@ -42,6 +42,8 @@ class Bound:
     """The client who calls."""
     task: str = ""
     """The server's task whose result is asked for; empty for any other call."""
+    number: int = 0
+    """The place of the call among those that the connection has carried."""
     asking: int = 0
     """Questions of the server that are being answered."""
     refused: bool = False
@@ -110,6 +112,8 @@ class Calls:
     def __init__(self) -> None:
         self._running: list[Bound] = []
         self._begun = asyncio.Event()
+        self.newest = 0
+        """The number of the call that began last."""
 
     async def first(self, seconds: float) -> None:
         """Wait until the first call has begun, `seconds` at most."""
@@ -124,6 +128,8 @@ class Calls:
     def serving(self, call: Bound) -> Iterator[None]:
         """While the block runs, the connection carries this call, and what the block sends belongs to it."""
         call.ended.clear()
+        self.newest += 1
+        call.number = self.newest
         self._running.append(call)
         self._begun.set()
         token = CALL.set(call)
@@ -134,21 +140,22 @@ class Calls:
             self._running.remove(call)
             call.ended.set()
 
-    def asking(self, task: str = "") -> Bound | types.ErrorData:
+    def asking(self, task: str, newest: int) -> Bound | types.ErrorData:
         """The call that a request of the server belongs to, or why there is none: that of the server's `task` which the
         request names, if it names one. Else a command does not say which of the running calls it is: it is taken for
-        the latest that has no open question."""
+        the latest that has no open question, and that had begun, with `newest`, when the request came."""
         if task and (named := next((call for call in self._running if call.task == task), None)) is not None:
             return named
         known = CALL.get()
         if known is not None and known in self._running:
             return known
-        if not self._running:
+        running = [call for call in self._running if call.number <= newest]
+        if not running:
             return types.ErrorData(code=types.INVALID_REQUEST, message="No call is running on this connection")
         if not self._of_one_client():
             # No client may see, or answer, what the call of another asks.
             return types.ErrorData(code=types.INVALID_REQUEST, message=WHOSE)
-        return next((call for call in reversed(self._running) if not call.asking), self._running[-1])
+        return next((call for call in reversed(running) if not call.asking), running[-1])
 
     def concerned(self) -> Sequence[Bound]:
         """The calls that a log line of the server may be about: none if they are of several clients."""

@@ -38,6 +38,7 @@ from taskhub.upstream.calls import CALL, Calls, said
 from taskhub.upstream.command import command_streams
 from taskhub.upstream.eras import Eras, Unspoken, discover, unmade
 from taskhub.upstream.failures import innermost, reason
+from taskhub.upstream.hosted import RELATED, Hosting
 from taskhub.upstream.isolation import isolated
 from taskhub.upstream.processes import group
 from taskhub.upstream.refusals import HttpRefusals, error_code, message_of
@@ -53,8 +54,6 @@ from taskhub.upstream.unreadable import Waiting
 CLOSE_SECONDS = 5.0
 TASKS = "io.modelcontextprotocol/tasks"
 """The extension by which a server may run a call as a task of its own (revision 2026-07-28)."""
-RELATED: Final = "io.modelcontextprotocol/related-task"
-"""The member of `_meta` that names the task that a message belongs to (2025-11-25)."""
 PROBE_SECONDS: Final = 10.0
 """Seconds in which a server has to answer `server/discover`, or half of those in which a connection has to be made, if
 that is longer. Then another era is tried: some old servers are silent on a request that they do not know."""
@@ -251,6 +250,7 @@ class Connection:
         self._secrets = target.secrets()
         self.news = TaskNews(self.hide)
         """What the server says of its tasks."""
+        self._hosting = Hosting(self._elicit, self._sample)
         self._task: asyncio.Task[None] | None = None
 
     def hide(self, text: str) -> str:
@@ -401,8 +401,9 @@ class Connection:
         body.pop("_meta", None)
         related = (context.meta or {}).get(RELATED)
         task = related.get("taskId") if isinstance(related, dict) else None
+        newest = self.calls.newest
         while True:
-            call = self.calls.asking(task if isinstance(task, str) else "")
+            call = self.calls.asking(task if isinstance(task, str) else "", newest)
             if isinstance(call, types.ErrorData):
                 return call
             if why := call.refusal(kind, body):
@@ -439,6 +440,7 @@ class Connection:
             self.on_opened,
             self.on_line,
             self.news.heard,
+            self._hosting,
         )
         return _transport(self.target, era, hooks)
 
@@ -454,11 +456,11 @@ class Connection:
             return
         params = message.params or {}
         if message.method == "initialize":
+            version = self.target.version or params["protocolVersion"]
             hidden = ("extensions",) if self._tells_roots else ("extensions", "roots")
             capabilities = {name: told for name, told in params["capabilities"].items() if name not in hidden}
-            message.params = {**params, "capabilities": capabilities}
-            if self.target.version:
-                message.params["protocolVersion"] = self.target.version
+            capabilities = self._hosting.declared(capabilities, version)
+            message.params = {**params, "protocolVersion": version, "capabilities": capabilities}
             return
         meta = params.get("_meta") or {}
         if message.method in ("tools/call", "tasks/get") and not self.declared:
@@ -508,6 +510,7 @@ class _Hooks:
     on_opened: Callable[[], None]
     on_line: Callable[[str], None]
     hear: Callable[[Any], None]
+    hosting: Hosting
 
 
 @asynccontextmanager
@@ -556,8 +559,10 @@ async def _transport(target: Target, era: Era, hooks: _Hooks) -> AsyncIterator[t
             hooks.on_session("")
         sieve, waiting = Sieve(), Waiting()
         ids = Ids() if hooks.session.resumed else None
-        incoming = Incoming(read, sieve, waiting, ids, hooks.on_end, refusals, hooks.hear)
+        incoming: Any = Incoming(read, sieve, waiting, ids, hooks.on_end, refusals, hooks.hear)
         hooks.session.outgoing = outgoing = Outgoing(write, sieve, waiting, ids, hooks.declare)
+        if era is not Era.STATELESS:
+            incoming = hooks.hosting.watched(incoming, outgoing.send)
         yield incoming, outgoing
 
 

@@ -26,8 +26,9 @@ from taskhub.core.versions import Version
 from taskhub.domain.questions.reads import AnsweredByError
 from taskhub.lib import jsonx
 from taskhub.upstream.calls import Bound
-from taskhub.upstream.connection import RELATED, Connection, Profile
+from taskhub.upstream.connection import Connection, Profile
 from taskhub.upstream.failures import gone
+from taskhub.upstream.hosted import RELATED
 from taskhub.upstream.offers import Verbatim
 from taskhub.upstream.refusals import refusal
 from taskhub.upstream.sieve import CREATED

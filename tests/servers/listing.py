@@ -97,6 +97,12 @@ EVERYTHING: Final = Server(
         ),
         Step("trigger-sampling-request", {"prompt": "Hi", "maxTokens": 20}),
         Step(
+            "trigger-elicitation-request-async",
+            answers={"elicitation/create": accept(name="Ann", favoriteColor="Blue", agreeToTerms=True)},
+        ),
+        Step("trigger-elicitation-request-async"),
+        Step("trigger-sampling-request-async", {"prompt": "Hi", "maxTokens": 20}),
+        Step(
             "simulate-research-query",
             {"topic": "python", "ambiguous": True},
             {"elicitation/create": accept(interpretation="snake")},
@@ -109,7 +115,12 @@ EVERYTHING: Final = Server(
     ),
     big=(Step("echo", {"message": "x" * BIG}),),
     not_called={"get-env": "it shows the whole environment, which is another process's"},
-    masks={r"\d{1,2}:\d\d:\d\d( [AP]M)?": "TIME"},
+    masks={
+        r"\d{1,2}:\d\d:\d\d( [AP]M)?": "TIME",
+        r"Task created: \S+": "Task created: ID",
+        r'"taskId": "[^"]+"': '"taskId": "ID"',
+        r"(\nPoll \d+: [^\n]*)+": "\nPolls",  # how often it asks, and in whose words it is answered
+    },
 )
 
 MEMORY: Final = Server(

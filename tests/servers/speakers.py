@@ -4,6 +4,7 @@ knows no tasks (2025-06-18). They speak to a hub and to a server alike, and give
 from __future__ import annotations
 
 import asyncio
+import datetime
 import itertools
 import time
 from collections.abc import Callable, Mapping
@@ -23,7 +24,12 @@ NAMED: Final = {
     "tasks/cancel": "taskId",
 }
 CAPABILITIES: Final[dict[str, Any]] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
-HOSTED: Final[dict[str, Any]] = {"list": {}, "cancel": {}}
+RELATED: Final = f"{PREFIX}related-task"
+HOSTED: Final[dict[str, Any]] = {
+    "list": {},
+    "cancel": {},
+    "requests": {"elicitation": {"create": {}}, "sampling": {"createMessage": {}}},
+}
 LISTS: Final = {
     "tools/list": "tools",
     "prompts/list": "prompts",
@@ -100,6 +106,8 @@ class Speaker:
         self._answering: set[asyncio.Task[None]] = set()
         self._answers: Answers = ANSWERS
         self._said = Said()
+        self._hosted: dict[str, dict[str, Any]] = {}
+        """The answers to what was asked with `params.task`, by the ids of the tasks that were made of it."""
 
     async def __aenter__(self) -> Speaker:
         await self._transport.open(self._heard)
@@ -149,10 +157,24 @@ class Speaker:
             params = message.get("params") or {}
             if message["method"] != "roots/list":  # which servers ask whenever they like
                 self._said.asked.append((message["method"], params))
-            body = {"result": answer(params)}
+            body = {"result": self._host(answer(params)) if "task" in params else answer(params)}
+        elif (task := str((message.get("params") or {}).get("taskId"))) in self._hosted:
+            body = {"result": self._told(message["method"], task)}
         else:
             body = {"error": {"code": -32601, "message": "Method not found"}}
         await self._transport.send({"jsonrpc": "2.0", "id": message["id"], **body}, self._headers("", {}))
+
+    def _host(self, answer: dict[str, Any]) -> dict[str, Any]:
+        """Keep an answer until it is fetched; the task that is told at once."""
+        task = f"hosted-{next(self._ids)}"
+        self._hosted[task] = {**answer, "_meta": {RELATED: {"taskId": task}}}
+        return {"task": {**self._told("tasks/get", task), "status": "working"}}
+
+    def _told(self, method: str, task: str) -> dict[str, Any]:
+        if method == "tasks/result":
+            return self._hosted[task]
+        at = datetime.datetime.now(datetime.UTC).isoformat()
+        return {"taskId": task, "status": "completed", "createdAt": at, "lastUpdatedAt": at, "ttl": None}
 
     def _headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
         if method == "initialize":

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from taskhub.upstream.connection import Target
 from tests.domain import kit
 from tests.domain.kit import World
 from tests.upstream import kit as upstream
+from tests.upstream.test_hosted import HOSTING
 from tests.worker.kit import Hall, ended, in_state
 
 PLAIN: dict[str, Any] = {"join_seconds": 300, "waiter": "w"}
@@ -100,3 +103,30 @@ def test_what_the_program_cannot_answer_is_refused_where_the_policy_says_so(hall
     task = ended(kit.create(asking(hall, "caller"), arguments={}, **PLAIN).id)
     assert "that its caller cannot serve" in (task.error_json or "")
     assert not Question.objects.exists()
+
+
+def hosted(message: str) -> list[Any]:
+    """The step of `hosting_server` that asks, and has the hub host the answer."""
+    form = {"message": message, "requestedSchema": {"type": "object", "properties": {}}, "task": {}}
+    return ["elicitation/create", form]
+
+
+def test_a_question_that_a_server_cancels_is_closed_and_its_call_goes_on(hall: Hall, tmp_path: Path) -> None:
+    os.mkfifo(pipe := tmp_path / "pipe")
+    cancel, result = (["tasks/cancel", {"taskId": "$"}], ["tasks/result", {"taskId": "$"}])
+    steps = [hosted("Which?"), ["read", {"path": str(pipe)}], cancel, result, ["read", {"path": str(pipe)}]]
+    task = kit.create(asking(hall, None, target=HOSTING, tool="play"), arguments={"steps": steps})
+    in_state(task.id, State.INPUT_REQUIRED)
+    pipe.write_bytes(b"")
+    assert in_state(task.id, State.WORKING).questions == ()
+    pipe.write_bytes(b"")
+    found = json.loads(json.loads(ended(task.id).result_json or "")["content"][0]["text"])
+    assert found["answers"][-1]["message"] == "Task was cancelled"
+    assert kit.actions(task.id)[-3:] == ["task.asked", "task.answered", "task.finished"]
+
+
+def test_a_question_that_nobody_waits_for_is_closed_with_its_call(hall: Hall) -> None:
+    world = asking(hall, None, target=HOSTING, tool="play")
+    task = kit.create(world, arguments={"steps": [hosted("Which?")]})
+    assert ended(task.id).state is State.FINISHED
+    assert not Question.objects.filter(task_id=task.id, state="open").exists()

@@ -273,7 +273,7 @@ async def _answer(
 
 def _by_choice(pool: Pool, connection: Connection) -> bool:
     """Whether the server has a session only because its caller has one."""
-    if pool.target.transport == "stdio":
+    if pool.target.transport == "stdio" and not pool.sessions.shared:
         return False  # the client's process speaks one era
     return connection.profile.sessions and not connection.modern and pool.eras.last is Era.STATELESS
 

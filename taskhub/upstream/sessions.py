@@ -29,6 +29,10 @@ CROWDED_SECONDS: Final = 1.0
 """The least time in the queue of a call for which there is no place for a process."""
 
 
+FOR_SESSIONS: Final = -1
+"""The key of a shared session for callers with sessions, where the server is spoken to as in their era."""
+
+
 class Later(Unavailable):
     """The call cannot run here now: it is to be claimed again after `seconds`."""
 
@@ -190,8 +194,7 @@ class Sessions:
         session.connection.session.left = session.kept_until > time.monotonic()
         if session.ending is not None:
             session.ending.cancel()
-        key = None if self.shared else session.context_id
-        if self._of.get(key) is session:
+        for key in [key for key, each in self._of.items() if each is session]:
             del self._of[key]
         if session.context_id is not None:
             if self._places is not None:
@@ -209,7 +212,7 @@ class Sessions:
             await asyncio.wait(set(self._chores))
 
     async def _own(self, context_id: int, wanted: Wanted) -> Session:
-        key = None if self.shared else context_id
+        key = context_id if not self.shared else FOR_SESSIONS if wanted.sessions else None
         found = self._of.get(key)
         if found is not None and found.connection.alive:
             return found
@@ -219,7 +222,7 @@ class Sessions:
                 if found.connection.alive:
                     return found
                 self.end(found, _lost(found))
-            return await self._open(None if self.shared else context_id, wanted)
+            return await self._open(key, wanted)
 
     async def _nobodys(self) -> Session:
         async with self._turns[None]:
@@ -231,9 +234,10 @@ class Sessions:
             return await self._open(None, Wanted())
 
     async def _open(self, context_id: int | None, wanted: Wanted) -> Session:
-        if context_id is None:
+        if context_id in (None, FOR_SESSIONS):
             # It declares all: some servers list tools only to clients that declare what these ask for.
-            session = self._of[None] = Session(await self._connect(Wanted(roots=True, calls=self.shared)), None)
+            told = Wanted(sessions=wanted.sessions, roots=True, calls=self.shared)
+            session = self._of[context_id] = Session(await self._connect(told), None)
             return session
         lost = await self._keeper.take(context_id)
         placed = False

@@ -213,6 +213,16 @@ async def test_a_command_of_both_eras_speaks_as_the_client_that_it_was_started_f
         assert text(await call(pool, "era", revision=Version.MCP_2026_07_28, context_id=2)) == "2026-07-28"
 
 
+async def test_a_shared_command_of_both_eras_has_a_process_for_each() -> None:
+    command = Target("stdio", f"{sys.executable} -m tests.upstream.dual", pinned=OF_CALLER)
+    async with kit.pool_of(command, shared=True) as pool:
+        for revision, client in ((Version.MCP_2025_11_25, 1), (Version.MCP_2026_07_28, 2), (Version.MCP_2025_11_25, 3)):
+            assert text(await call(pool, "era", revision=revision, context_id=client)) == revision
+        assert text(await call(pool, "ask", ask=word, revision=Version.MCP_2025_11_25)) == "plum"
+        assert isinstance(await call(pool, "interim", revision=Version.MCP_2025_11_25), Asked)
+        assert len(kit.children()) == 2
+
+
 async def test_a_tool_that_asks_as_of_the_new_era_is_called_in_it() -> None:
     caller = {"revision": Version.MCP_2025_11_25}
     async with kit.pool_of(DUAL) as pool:

@@ -35,7 +35,8 @@ from bench.programs import HOST, ROOT, CannotRunError, Command, Program, attempt
 SERVERS = ROOT / "bench" / "added_servers.py"
 DIRECT, PROXY = "direct", "proxy http"
 HTTP = "hub http"
-WAYS = (DIRECT, PROXY, "proxy stdio", HTTP, "hub stdio", "hub python")
+OWN = "hub own"  # the server of "hub python" in a process of its own
+WAYS = (DIRECT, PROXY, "proxy stdio", HTTP, "hub stdio", "hub python", OWN)
 ADDED_BAR = 1 / 8  # of what the proxy adds, at one connection
 SHARE_BAR = 0.55  # of the calls a second of the server alone, at 32 connections
 ONE, MANY = 1, 32
@@ -102,9 +103,13 @@ def all_ways(plan: Plan, work: Path, python: Path, peer: Path) -> Iterator[dict[
         if any(name.startswith("hub") for name in plan.ways):
             command = f"env ADDED_TOOL=echo_stdio FASTMCP_LOG_LEVEL=WARNING {shlex.quote(str(peer))} {SERVERS}"
             servers = (url, f"stdio:{command}", *sides.OWN_SERVERS)
+            servers += tuple(f"own={spec}" for spec in sides.OWN_SERVERS if OWN in plan.ways)
             hub = stack.enter_context(sides.hub(work, python, servers))
+            if OWN in plan.ways:
+                sides.give_process(work, python, "own")
             watch = {name: its for name, its in hub.watch.items() if name != "up"} | {"server": pid}
-            for name, tool in ((HTTP, "echo_http"), ("hub stdio", "echo_stdio"), ("hub python", "echo")):
+            tools = {HTTP: "echo_http", "hub stdio": "echo_stdio", "hub python": "echo", OWN: "own__echo"}
+            for name, tool in tools.items():
                 ways[name] = Way(hub.url, tool, hub.token, watch)
         yield {name: ways[name] for name in plan.ways}
 

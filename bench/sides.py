@@ -281,6 +281,13 @@ def hub_token(python: Path, data: Path, environment: dict[str, str] | None = Non
     raise CannotRunError(f"no token from TaskHub:\n{done.stderr[-2000:]}")
 
 
+def give_process(work: Path, python: Path, server: str) -> None:
+    """Has TaskHub run a `python:` server in a process of its own."""
+    command: Command = [python, ROOT / "manage.py", "server", "edit", server, "--own-process", "yes"]
+    command += ["--data-dir", hub_data(work)]
+    subprocess.run(command, cwd=ROOT, env=hub_environment(), timeout=COMMAND_S, check=True, stdout=subprocess.DEVNULL)
+
+
 def postmaster(data: Path) -> list[str] | None:
     """The lines of `postmaster.pid` of the embedded Postgres below `data`."""
     for found in data.rglob("postmaster.pid"):

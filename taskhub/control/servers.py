@@ -33,6 +33,7 @@ def add_server(
     headers: Pairs = writes.NOTHING,
     environment: Pairs = writes.NOTHING,
     directory: str = "",
+    own_process: bool = False,
     connect_seconds: int | None = None,
     calls_at_once: int | None = None,
     review: bool = False,
@@ -49,6 +50,7 @@ def add_server(
         headers=headers,
         environment=environment,
         directory=directory,
+        own_process=own_process,
         connect_seconds=connect_seconds,
         calls_at_once=calls_at_once,
         review=review,
@@ -57,8 +59,8 @@ def add_server(
     )
 
 
-def set_server(caller: Caller, spec: ServerSpec, *, shared: bool | None = None) -> int:
-    """Connect the server of this spec, or change the target of the server that has its name; `shared` as in
+def set_server(caller: Caller, spec: ServerSpec, *, shared: bool | None = None, own_process: bool | None = None) -> int:
+    """Connect the server of this spec, or change the target of the server that has its name; the rest as in
     `ServerEdit`. Returns the server's id. Raises `Forbidden`, and what `sync.connect_server` raises."""
     caller.require("server.manage", f"set server {spec.name}")
     with transaction.atomic():
@@ -70,7 +72,7 @@ def set_server(caller: Caller, spec: ServerSpec, *, shared: bool | None = None) 
             named=spec.named,
             actor=caller.actor,
         )
-        edit = ServerEdit(shared=shared)
+        edit = ServerEdit(shared=shared, own_process=own_process)
         writes.edit_server(tenant_id=caller.tenant_id, server_id=server_id, edit=edit, actor=caller.actor)
     return server_id
 

@@ -22,6 +22,7 @@ MAX_LOGGER: Final = 100
 """The most characters of a logger's name in a line."""
 WHOSE: Final = "Calls of several clients run in this process, and the request does not say which of them it belongs to"
 """Why a request of a server is refused."""
+ENDED: Final = "The call that the request belongs to has ended"
 
 
 @dataclass(slots=True, eq=False)
@@ -42,8 +43,10 @@ class Bound:
     """The client who calls."""
     task: str = ""
     """The server's task whose result is asked for; empty for any other call."""
-    number: int = 0
+    place: int = 0
     """The place of the call among those that the connection has carried."""
+    number: types.RequestId | None = None
+    """The id of its request; `None` until that is sent."""
     asking: int = 0
     """Questions of the server that are being answered."""
     refused: bool = False
@@ -113,7 +116,7 @@ class Calls:
         self._running: list[Bound] = []
         self._begun = asyncio.Event()
         self.newest = 0
-        """The number of the call that began last."""
+        """The place of the call that began last."""
 
     async def first(self, seconds: float) -> None:
         """Wait until the first call has begun, `seconds` at most."""
@@ -129,7 +132,7 @@ class Calls:
         """While the block runs, the connection carries this call, and what the block sends belongs to it."""
         call.ended.clear()
         self.newest += 1
-        call.number = self.newest
+        call.place = self.newest
         self._running.append(call)
         self._begun.set()
         token = CALL.set(call)
@@ -140,16 +143,18 @@ class Calls:
             self._running.remove(call)
             call.ended.set()
 
-    def asking(self, task: str, newest: int) -> Bound | types.ErrorData:
-        """The call that a request of the server belongs to, or why there is none: that of the server's `task` which the
-        request names, if it names one. Else a command does not say which of the running calls it is: it is taken for
-        the latest that has no open question, and that had begun, with `newest`, when the request came."""
+    def asking(self, task: str, newest: int, number: types.RequestId | None = None) -> Bound | types.ErrorData:
+        """The call that a request of the server belongs to, or why there is none: that of the server's `task`, or of
+        the request `number`, if it names one. Else a command does not say which of the running calls it is: it is taken
+        for the latest that has no open question, and that had begun, with `newest`, when the request came."""
         if task and (named := next((call for call in self._running if call.task == task), None)) is not None:
             return named
+        if number is not None:
+            return self._named(number) or types.ErrorData(code=types.INVALID_REQUEST, message=ENDED)
         known = CALL.get()
         if known is not None and known in self._running:
             return known
-        running = [call for call in self._running if call.number <= newest]
+        running = [call for call in self._running if call.place <= newest]
         if not running:
             return types.ErrorData(code=types.INVALID_REQUEST, message="No call is running on this connection")
         if not self._of_one_client():
@@ -157,12 +162,18 @@ class Calls:
             return types.ErrorData(code=types.INVALID_REQUEST, message=WHOSE)
         return next((call for call in reversed(running) if not call.asking), running[-1])
 
-    def concerned(self) -> Sequence[Bound]:
-        """The calls that a log line of the server may be about: none if they are of several clients."""
+    def concerned(self, number: types.RequestId | None = None) -> Sequence[Bound]:
+        """The calls that a log line of the server may be about: that of the request `number`, if it names one; none if
+        they are of several clients."""
+        if number is not None:
+            return () if (named := self._named(number)) is None else (named,)
         known = CALL.get()
         if known is not None and known in self._running:
             return (known,)
         return tuple(self._running) if self._of_one_client() else ()
+
+    def _named(self, number: types.RequestId) -> Bound | None:
+        return next((call for call in self._running if call.number == number), None)
 
     def _of_one_client(self) -> bool:
         return len({call.context_id for call in self._running}) == 1

@@ -40,6 +40,7 @@ from taskhub.upstream.eras import Eras, Unspoken, discover, unmade
 from taskhub.upstream.failures import innermost, reason
 from taskhub.upstream.hosted import RELATED, Hosting
 from taskhub.upstream.isolation import isolated
+from taskhub.upstream.own_process import OF_CALL, as_command
 from taskhub.upstream.processes import group
 from taskhub.upstream.refusals import HttpRefusals, error_code, message_of
 from taskhub.upstream.roots import Roots
@@ -101,10 +102,10 @@ class Target:
 
     @classmethod
     def of(cls, server: SyncedServer) -> Target:
-        """The target of a server."""
+        """The target of a server. A `python:` server with a process of its own is a command."""
         return cls(
-            server.transport,
-            server.target,
+            "stdio" if server.own_process else server.transport,
+            as_command(server.target) if server.own_process else server.target,
             server.headers,
             server.name,
             server.unusable,
@@ -399,11 +400,12 @@ class Connection:
         waits. If the call ends before the answer, another call of the same client had asked, which is then asked."""
         body = {} if params is None else params.model_dump(by_alias=True, mode="json", exclude_none=True)
         body.pop("_meta", None)
-        related = (context.meta or {}).get(RELATED)
+        meta = context.meta or {}
+        related = meta.get(RELATED)
         task = related.get("taskId") if isinstance(related, dict) else None
         newest = self.calls.newest
         while True:
-            call = self.calls.asking(task if isinstance(task, str) else "", newest)
+            call = self.calls.asking(task if isinstance(task, str) else "", newest, meta.get(OF_CALL))
             if isinstance(call, types.ErrorData):
                 return call
             if why := call.refusal(kind, body):
@@ -416,7 +418,7 @@ class Connection:
                 return shape.model_validate(response)
 
     async def _log(self, params: types.LoggingMessageNotificationParams) -> None:
-        for call in self.calls.concerned():
+        for call in self.calls.concerned((params.meta or {}).get(OF_CALL)):
             call.say(str(params.level), self.hide(said(params.logger, params.data)))
 
     async def _message(self, message: Any) -> None:
@@ -465,8 +467,10 @@ class Connection:
         meta = params.get("_meta") or {}
         if message.method in ("tools/call", "tasks/get") and not self.declared:
             self.declared = {name: meta[name] for name in _DECLARED if name in meta}
-        if (call := CALL.get()) is not None and (told := call.narrowed(meta)) is not meta:
-            message.params = {**params, "_meta": told}
+        if (call := CALL.get()) is not None:
+            call.number = message.id if message.method == "tools/call" else call.number
+            if (told := call.narrowed(meta)) is not meta:
+                message.params = {**params, "_meta": told}
 
     def _forget(self, refused: str) -> None:
         """Note that the server no longer knows the session (B25-06: a new one is needed), and that it refused a message

@@ -257,7 +257,7 @@ class Servers:
             target,
             most=row.calls_at_once,
             era=Era(row.era) if row.era else None,
-            shared=row.shared,
+            shared=row.shared or row.own_process,  # as in process, where there is one of it
             places=self._places,
             keeper=keeper,
         )

@@ -220,3 +220,31 @@ def test_a_server_is_added_with_oauth_or_not_at_all(tmp_path: Path, monkeypatch:
     with pytest.raises(CommandError, match="Only a server with a URL"):
         run("server", "add", "refused=python:demo.server:server", "--oauth", "shared")
     assert not Server.objects.filter(name="refused").exists()
+
+
+def test_a_python_server_gets_a_process_of_its_own_and_what_a_process_is_given(tmp_path: Path) -> None:
+    (tmp_path / "env").write_text("LEVEL=debug\n")
+    given = ("--env", str(tmp_path / "env"), "--cwd", "/srv")
+    with pytest.raises(CommandError, match="or an object in a process of its own"):
+        run("server", "add", "own=python:mine:server", *given)
+    with pytest.raises(CommandError, match="Only a Python object can be given a process of its own"):
+        run("server", "add", "tool=stdio:tool", "--own-process", "yes")
+    run("server", "add", "own=python:mine:server", "--own-process", "yes", *given)
+    (row,) = enabled_servers()
+    assert (row.own_process, dict(row.environment), row.directory) == (True, {"LEVEL": "debug"}, "/srv")
+    assert row.calls_at_once == 64, "as without"
+    assert Event.objects.get(action="server.added").after["own_process"] is True
+    assert "directory: /srv\nown_process: true\n" in run("server", "show", "own")[1]
+    with pytest.raises(CommandError, match="Remove its variables and its working directory too"):
+        run("server", "edit", "own", "--own-process", "no")
+    (tmp_path / "env").write_text("")
+    run("server", "edit", "own", "--own-process", "no", "--env", str(tmp_path / "env"), "--cwd", "")
+    (row,) = enabled_servers()
+    assert (row.own_process, row.environment, row.directory) == (False, (), "")
+    run("server", "set", "own=python:mine:server", "--own-process", "yes")
+    run("server", "edit", "own", "--spec", "python:mine:other", "--cwd", "/srv")
+    (row,) = enabled_servers()
+    assert (row.target, row.own_process, row.directory) == ("mine:other", True, "/srv")
+    run("server", "edit", "own", "--spec", "https://mine.example/mcp")
+    (row,) = enabled_servers()
+    assert (row.own_process, row.directory) == (False, ""), "an address has none"

@@ -184,3 +184,23 @@ def test_what_its_processes_say_is_for_admins(admin: Client, tenant: Tenant, sig
     for role in Role:
         if role is not Role.ADMIN:
             assert "Listening" not in sign_in(make_person(role, tenant)).get(page).content.decode()
+
+
+def test_a_python_object_gets_a_process_of_its_own(admin: Client, tenant: Tenant) -> None:
+    form = {"name": "mine", "spec": "python:mine:server", "own_process": "on"}
+    form |= {"environment_name": "LEVEL", "environment_value": "debug"}
+    assert admin.post("/servers/add", form).status_code == 302
+    page = f"/servers/{Server.objects.get(tenant=tenant).pk}/"
+    store_lines(Server.objects.get().pk, ["Listening"], worker="w1")
+    html = admin.get(f"{page}?edit").content.decode()
+    assert "Process its own, in each worker Variables LEVEL" in words(html)
+    assert "w1 Listening" in words(html)
+    form = {"spec": "python:mine:server", "environment_name": "LEVEL", "environment_value": ""}
+    refused = admin.post(f"{page}edit", form)
+    assert refused.status_code == 400
+    assert "or an object in a process of its own" in words(refused.content.decode())
+    assert admin.post(f"{page}edit", {"spec": "python:mine:server"}).status_code == 302
+    (row,) = enabled_servers()
+    assert (row.own_process, row.environment) == (False, ())
+    refused = admin.post(f"{page}edit", {"spec": "stdio:mine", "own_process": "on"})
+    assert "Only a Python object can be given" in words(refused.content.decode())

@@ -109,11 +109,15 @@ class ServerFields(ConsoleForm):
         attrs={"spellcheck": "false"},
         help_text=mark_safe(
             "A URL such as <code>https://example.com/mcp</code> (for HTTP with SSE, <code>sse+https://…</code>), a "
-            "command such as "
-            "<code>stdio:npx -y @acme/server@1.2.3</code>, or a Python object such as "
+            "command such as <code>stdio:npx -y @acme/server@1.2.3</code>, or a Python object such as "
             "<code>python:package.module:server</code>. Commands and Python objects run on the workers' machines, "
             "with the workers' rights."
         ),
+    )
+    own_process = forms.BooleanField(
+        required=False,
+        label="A process of its own, for a Python object",
+        help_text="Its crash ends no worker. It takes longer for a call, and does not see the workers’ variables.",
     )
     prefix = Typed(  # type: ignore[assignment]  # not an override: Django removes fields from the class
         label=mark_safe('Prefix <span class="soft">(optional)</span>'),
@@ -131,11 +135,11 @@ class ServerFields(ConsoleForm):
     )
     environment = Secrets(
         "variable",
-        label="Variables, for a command",
+        label="Variables, for a command or a process of its own",
         help_text="Its environment. The values are stored encrypted and never shown again.",
     )
     directory = Typed(
-        label="Working directory, for a command",
+        label="Working directory, for a command or a process of its own",
         longest=MAX_DIRECTORY,
         look="mono",
         attrs={"spellcheck": "false"},
@@ -171,13 +175,8 @@ class ServerFields(ConsoleForm):
         "in the middle of a call and need a session for it.",
     )
     further: ClassVar[tuple[str, ...]] = (
-        "headers",
-        "environment",
-        "directory",
-        "connect_seconds",
-        "calls_at_once",
-        "review",
-        "pinned",
+        *("own_process", "headers", "environment", "directory"),
+        *("connect_seconds", "calls_at_once", "review", "pinned"),
     )
     """The fields that are folded away until one of them is needed."""
 
@@ -204,10 +203,8 @@ class ServerForm(ServerFields):
         label="Name",
         longest=64,
         demanded=True,
-        help_text=(
-            "Letters, digits, dots, dashes and underscores. It is put before a tool's name where two servers have the "
-            "same tool."
-        ),
+        help_text="Letters, digits, dots, dashes and underscores. It is put before a tool's name where two servers "
+        "have the same tool.",
     )
     token = Typed(
         label=mark_safe('Token <span class="soft">(optional)</span>'),
@@ -240,6 +237,7 @@ class ServerEditForm(ServerFields):
             "headers": [(name, "") for name in server.header_names],
             "environment": [(name, "") for name in server.variable_names],
             "directory": server.directory,
+            "own_process": server.own_process,
             "connect_seconds": server.connect_seconds if server.connect_said else None,
             "calls_at_once": server.calls_at_once if server.calls_said else None,
             "shared": server.shared,
@@ -264,6 +262,7 @@ class ServerEditForm(ServerFields):
             headers=typed["headers"],
             environment=typed["environment"],
             directory=typed["directory"],
+            own_process=typed["own_process"],
             connect_seconds=typed["connect_seconds"] or 0,
             calls_at_once=typed["calls_at_once"] or 0,
             shared=typed["shared"],

@@ -303,7 +303,7 @@ def detail(
             "resource_count": len(resources),
             "gone_offers": gone_offers,
             "sessions": sessions_at(server.id),
-            "lines": lines_of(server.id) if can_manage and server.transport == "stdio" else (),
+            "lines": lines_of(server.id) if can_manage and server.has_processes else (),
             "can_see_clients": request.caller.may("client.view"),
             "tool": tool,
             "form": shown,

@@ -19,7 +19,7 @@ class Shape(NamedTuple):
 
 _TASK: Final = "state message epoch"
 _VERDICT: Final = "key kind arguments_sha256? definition_sha256?"
-_GIVEN: Final = "headers? environment? directory? connect_seconds? calls_at_once? review? pinned?"
+_GIVEN: Final = "headers? environment? directory? own_process? connect_seconds? calls_at_once? review? pinned?"
 _APPLICATION: Final = "client_id name type redirects"
 
 EVENTS: Final[dict[str, Shape]] = {
@@ -74,8 +74,8 @@ EVENTS: Final[dict[str, Shape]] = {
     # servers and what they offer
     "server.added": Shape("A server was connected.", after=f"transport target prefix token {_GIVEN}"),
     "server.changed": Shape(
-        "A server has another address, prefix, directory, time to connect or pinned version, or its clients share its"
-        " processes, or do no more.",
+        "A server has another address, prefix, directory, time to connect or pinned version; or a process of its own,"
+        " or clients that share its processes, or no more.",
         f"transport? target? prefix? shared? {_GIVEN}",
         f"transport? target? prefix? shared? {_GIVEN}",
     ),
@@ -83,7 +83,7 @@ EVENTS: Final[dict[str, Shape]] = {
         "Headers for a server were set or dropped. `given`: those with a new value.", "headers", "headers given"
     ),
     "server.environment.changed": Shape(
-        "Variables of a command were set or dropped. `given`: those with a new value.",
+        "Variables of a server's process were set or dropped. `given`: those with a new value.",
         "environment",
         "environment given",
     ),

@@ -19,7 +19,7 @@ class ServerEdit:
     `spec` may be the one that people are shown, with hidden secrets: then the address or command stays. `calls_at_once`
     and `connect_seconds` are 0 for the default, `token` and `pinned` are empty for none. `headers` and `environment`
     are all that the server is to have; those that are left out are removed. `shared`: whether clients share its
-    processes or sessions.
+    processes or sessions. `own_process`: whether a `python:` server runs in a process of its own.
     With `review` its new and changed tools wait for a person.
     """
 
@@ -28,6 +28,7 @@ class ServerEdit:
     calls_at_once: int | None = None
     connect_seconds: int | None = None
     shared: bool | None = None
+    own_process: bool | None = None
     directory: str | None = None
     review: bool | None = None
     headers: Pairs | None = field(default=None, repr=False)

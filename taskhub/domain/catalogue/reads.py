@@ -65,6 +65,8 @@ class ServerRow:
     variable_names: tuple[str, ...]
     """The variables that a command is given; their values are secrets."""
     directory: str
+    own_process: bool
+    """Whether a `python:` server runs in a process of its own."""
     connect_seconds: int
     connect_said: bool
     """Whether `connect_seconds` was set for this server; else it is the default."""
@@ -93,6 +95,11 @@ class ServerRow:
     def spec(self) -> str:
         """The server's spec without its secrets."""
         return spec_of(self.transport, self.target)
+
+    @property
+    def has_processes(self) -> bool:
+        """Whether workers start processes for it."""
+        return self.own_process or self.transport == "stdio"
 
     @property
     def trouble(self) -> str:
@@ -401,6 +408,7 @@ def _server(row: Any) -> ServerRow:
         header_names=tuple(sorted(row.headers)),
         variable_names=tuple(sorted(row.environment)),
         directory=row.directory,
+        own_process=row.own_process,
         connect_seconds=row.connect_seconds or CONNECT_SECONDS,
         connect_said=row.connect_seconds is not None,
         calls_at_once=row.calls_at_once or CALLS_AT_ONCE[row.transport],

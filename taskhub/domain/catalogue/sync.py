@@ -49,7 +49,16 @@ CONFIRMED = ("confirmed_digest", "confirmed_at")
 
 MAX_SERVERS: Final = 200
 
-GIVEN: Final = ("headers", "environment", "directory", "connect_seconds", "calls_at_once", "review", "pinned")
+GIVEN: Final = (
+    "headers",
+    "environment",
+    "directory",
+    "own_process",
+    "connect_seconds",
+    "calls_at_once",
+    "review",
+    "pinned",
+)
 """The columns of what a server is given or allowed, besides its token (`domain.catalogue.given`), and whether its tools
 wait for a person."""
 
@@ -93,6 +102,8 @@ class SyncedServer:
     """The variables that a command is given."""
     directory: str = ""
     """The working directory of a command; empty for the worker's own."""
+    own_process: bool = False
+    """Whether a `python:` server runs in a process of its own."""
     connect_seconds: int = CONNECT_SECONDS
     pinned: str = ""
     """The version of the protocol that is spoken with it; empty for the newest that it speaks."""
@@ -140,6 +151,7 @@ def synced(server: Server) -> SyncedServer:
         () if unusable else opened(server.headers),
         () if unusable else opened(server.environment),
         server.directory,
+        server.own_process,
         server.connect_seconds or CONNECT_SECONDS,
         server.pinned,
         server.era,
@@ -240,7 +252,8 @@ def set_target(server: Server, transport: str, target: str, actor: Actor) -> Non
     kept = _kept(transport, target)
     if not _is_version_of(server, transport, target):
         server.environment = {}
-    if transport != "stdio":
+    server.own_process = server.own_process and transport == "python"
+    if transport != "stdio" and not server.own_process:
         server.directory = ""
     server.transport, server.state = transport, "unknown" if server.enabled else "disabled"
     server.target, server.sealed_target = kept["target"], kept["sealed_target"]

@@ -41,6 +41,7 @@ from taskhub.lib.signing import InvalidToken
 from taskhub.store.models import ConnectionTest, Interest, Offer, Server, ServerOAuth, Timing, Tool, ToolVersion
 
 NOTHING: Final[Pairs] = MappingProxyType({})
+_OBJECT_APART: Final = "an object in a process of its own"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{1,4096}")
 """RFC 6750's b64token."""
@@ -119,6 +120,7 @@ def add_server(
     headers: Pairs = NOTHING,
     environment: Pairs = NOTHING,
     directory: str = "",
+    own_process: bool = False,
     connect_seconds: int | None = None,
     calls_at_once: int | None = None,
     review: bool = False,
@@ -128,7 +130,8 @@ def add_server(
     """Connect a new server; returns its id. Its tools appear once a worker has listed it. `token` is what an HTTP
     server gets as `Authorization: Bearer …`. It, the values of `headers` (for every request to an HTTP server) and
     those of `environment` (the variables of a command) are stored encrypted and never shown. With `review` all its
-    tools wait for a person (`domain.catalogue.confirmations`).
+    tools wait for a person (`domain.catalogue.confirmations`). With `own_process` a `python:` server runs in a process
+    of its own, which is given what a command is given.
     `pinned`: the version of the protocol that is spoken with it; empty for the newest that it speaks.
 
     Raises `Invalid` naming the field, or `Refused` for a name that is taken.
@@ -142,10 +145,12 @@ def add_server(
     parsed = parse_spec(spec)
     transport, target = parsed.transport, parsed.target
     credentials = _locked_token(transport, token)
+    runs = _has_process(transport, own_process=own_process)
     given = {
         "headers": sealed(_for_http(transport, headers, token=credentials is not None), {}, field="headers"),
-        "environment": sealed(_for_command(transport, environment), {}, field="environment"),
-        "directory": _checked_directory(transport, directory),
+        "environment": sealed(_for_process(environment, runs=runs), {}, field="environment"),
+        "directory": _checked_directory(directory, runs=runs),
+        "own_process": own_process,
         "connect_seconds": checked_connect_seconds(connect_seconds),
         "calls_at_once": _checked_calls(calls_at_once),
         "review": review,
@@ -181,15 +186,22 @@ def _for_http(transport: str, headers: Pairs, *, token: bool) -> Pairs:
     return checked_headers(headers, token=token)
 
 
-def _for_command(transport: str, environment: Pairs) -> Pairs:
-    if environment and transport != "stdio":
-        raise Invalid("Only a command is given variables.", field="environment")
+def _has_process(transport: str, *, own_process: bool) -> bool:
+    """Whether workers start a process for the server. Raises `Invalid` if only an object could have one of its own."""
+    if own_process and transport != "python":
+        raise Invalid("Only a Python object can be given a process of its own.", field="own_process")
+    return own_process or transport == "stdio"
+
+
+def _for_process(environment: Pairs, *, runs: bool) -> Pairs:
+    if environment and not runs:
+        raise Invalid(f"Only a command is given variables, or {_OBJECT_APART}.", field="environment")
     return checked_environment(environment)
 
 
-def _checked_directory(transport: str, directory: str) -> str:
-    if directory.strip() and transport != "stdio":
-        raise Invalid("Only a command has a working directory.", field="directory")
+def _checked_directory(directory: str, *, runs: bool) -> str:
+    if directory.strip() and not runs:
+        raise Invalid(f"Only a command has a working directory, or {_OBJECT_APART}.", field="directory")
     return checked_directory(directory)
 
 
@@ -218,7 +230,13 @@ def edit_server(*, tenant_id: int, server_id: int, edit: ServerEdit, actor: Acto
             if parsed.transport != server.transport or not is_target(server, parsed.target):
                 set_target(server, parsed.transport, parsed.target, actor)
                 notify(ServerStale(server_id))
-        _change(server, _plain(server, edit), actor)
+        own_process = server.own_process if edit.own_process is None else edit.own_process
+        runs = _has_process(server.transport, own_process=own_process)
+        if own_process:
+            _change(server, {"own_process": True}, actor)
+        if edit.environment is not None:  # before it has no process any more, and after it has one
+            _give(server, "environment", _for_process(edit.environment, runs=runs), actor)
+        _change(server, _plain(server, edit, runs=runs), actor)
         if edit.calls_at_once is not None:
             calls = edit.calls_at_once or None
             set_server_calls(tenant_id=tenant_id, server_id=server_id, calls_at_once=calls, actor=actor)
@@ -231,17 +249,19 @@ def edit_server(*, tenant_id: int, server_id: int, edit: ServerEdit, actor: Acto
             set_shared(server, edit.shared, actor)
         if edit.token is not None:
             set_server_token(tenant_id=tenant_id, server_id=server_id, token=edit.token, actor=actor)
-        if edit.environment is not None:
-            _give(server, "environment", _for_command(server.transport, edit.environment), actor)
 
 
-def _plain(server: Server, edit: ServerEdit) -> dict[str, Any]:
-    """The columns that the edit sets as they are."""
+def _plain(server: Server, edit: ServerEdit, *, runs: bool) -> dict[str, Any]:
+    """The columns that the edit sets as they are. `runs`: whether workers start a process for the server."""
     changed: dict[str, Any] = {}
+    if server.own_process and edit.own_process is False:
+        if server.environment or (server.directory and edit.directory is None):
+            raise Invalid("Remove its variables and its working directory too.", field="own_process")
+        changed["own_process"] = False
     if edit.prefix is not None:
         changed["prefix"] = _checked_prefix(edit.prefix)
     if edit.directory is not None:
-        changed["directory"] = _checked_directory(server.transport, edit.directory)
+        changed["directory"] = _checked_directory(edit.directory, runs=runs)
     if edit.connect_seconds is not None:
         changed["connect_seconds"] = checked_connect_seconds(edit.connect_seconds or None)
     if edit.pinned is not None:

@@ -415,6 +415,7 @@ class Migration(migrations.Migration):
                 ("headers", models.JSONField(db_default={}, default=dict)),
                 ("environment", models.JSONField(db_default={}, default=dict)),
                 ("directory", models.TextField(blank=True, db_default="")),
+                ("own_process", models.BooleanField(db_default=False)),
                 ("connect_seconds", models.IntegerField(null=True)),
                 ("prefix", models.CharField(blank=True, db_default="", max_length=64)),
                 ("review", models.BooleanField(db_default=False)),
@@ -1246,9 +1247,19 @@ class Migration(migrations.Migration):
             model_name="server",
             constraint=models.CheckConstraint(
                 condition=models.Q(
-                    models.Q(("directory", ""), ("environment", {})), ("transport", "stdio"), _connector="OR"
+                    models.Q(("directory", ""), ("environment", {})),
+                    ("transport", "stdio"),
+                    ("own_process", True),
+                    _connector="OR",
                 ),
                 name="server_environment_for_commands",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="server",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("own_process", False), ("transport", "python"), _connector="OR"),
+                name="server_own_process_for_python",
             ),
         ),
         migrations.AddConstraint(

@@ -30,6 +30,8 @@ class Server(models.Model):
     """Variables of a command: by name the encrypted value."""
     directory = models.TextField(db_default="", blank=True)
     """The working directory of a command; empty for the worker's own."""
+    own_process = models.BooleanField(db_default=False)
+    """Whether a `python:` server runs in a process of its own, which is given what a command is given."""
     connect_seconds = models.IntegerField(null=True)
     prefix = models.CharField(max_length=64, db_default="", blank=True)
     review = models.BooleanField(db_default=False)
@@ -83,8 +85,11 @@ class Server(models.Model):
                 condition=Q(headers={}) | ~Q(transport__in=["python", "stdio"]), name="server_headers_for_addresses"
             ),
             models.CheckConstraint(
-                condition=Q(environment={}, directory="") | Q(transport="stdio"),
+                condition=Q(environment={}, directory="") | Q(transport="stdio") | Q(own_process=True),
                 name="server_environment_for_commands",
+            ),
+            models.CheckConstraint(
+                condition=Q(own_process=False) | Q(transport="python"), name="server_own_process_for_python"
             ),
             models.CheckConstraint(
                 condition=Q(connect_seconds__isnull=True) | Q(connect_seconds__range=(1, MOST_CONNECT_SECONDS)),

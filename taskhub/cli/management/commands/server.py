@@ -38,6 +38,7 @@ from taskhub.upstream.diagnosis import diagnosed
 
 SPEC_HELP = "as for `up --server`; `-` reads it from standard input, for secrets"
 SHARED_HELP = "whether clients share its processes and sessions, which otherwise belong to one client each"
+OWN_HELP = "whether a `python:` server runs in a process of its own, whose end ends no worker"
 TOKEN_HELP = "file with the token that is sent to a server with a URL; `-` is standard input"  # noqa: S105 - not one
 
 
@@ -68,6 +69,7 @@ class Command(BaseCommand):
         change = verb("set", "add the server, or change the address or command of the one of this name", named=False)
         change.add_argument("spec", metavar="[NAME=]SPEC", help=SPEC_HELP)
         change.add_argument("--shared", choices=("yes", "no"), help=SHARED_HELP)
+        change.add_argument("--own-process", choices=("yes", "no"), help=OWN_HELP)
         edit = verb("edit", "change a server")
         edit.add_argument("--spec", help=SPEC_HELP)
         edit.add_argument("--prefix", help="for tools that are listed for the first time from now on; '' for none")
@@ -157,6 +159,7 @@ class Command(BaseCommand):
                 headers=_pairs(options["headers"], ":", "headers") or {},
                 environment=_pairs(options["env"], "=", "variables") or {},
                 directory=options["cwd"] or "",
+                own_process=options["own_process"] == "yes",
                 connect_seconds=_number(options, "connect_seconds") or None,
                 calls_at_once=_number(options, "calls") or None,
                 review=options["review"] == "yes",
@@ -175,7 +178,8 @@ class Command(BaseCommand):
     def _set(self, caller: Caller, options: dict[str, Any]) -> None:
         spec = parse_spec(_line(options["spec"]))
         before = reads.server_named(caller.tenant_id, spec.name)
-        name = reads.server_name(servers.set_server(caller, spec, shared=_yes(options["shared"])))
+        how = {"shared": _yes(options["shared"]), "own_process": _yes(options["own_process"])}
+        name = reads.server_name(servers.set_server(caller, spec, **how))
         if name == spec.name:
             self.stdout.write(f"{name} is set; workers connect to it.")
             self._dropped(before, servers.find_server(caller, name), ServerEdit())
@@ -194,6 +198,7 @@ class Command(BaseCommand):
             headers=_pairs(options["headers"], ":", "headers"),
             environment=_pairs(options["env"], "=", "variables"),
             shared=_yes(options["shared"]),
+            own_process=_yes(options["own_process"]),
             token=_token(options["token_file"]),
             review=_yes(options["review"]),
         )
@@ -201,7 +206,7 @@ class Command(BaseCommand):
         if edit == ServerEdit() and wanted is None:
             raise CommandError(
                 "Nothing to change: give --spec, --prefix, --token-file, --headers, --env, --cwd, --connect-seconds,"
-                " --calls, --shared, --review, --protocol or --oauth."
+                " --calls, --shared, --own-process, --review, --protocol or --oauth."
             )
         before = servers.find_server(caller, options["name"])
         with transaction.atomic():
@@ -316,8 +321,9 @@ def _given_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--headers", metavar="FILE", help="lines NAME: VALUE, sent with every request to a server with a URL"
     )
-    parser.add_argument("--env", metavar="FILE", help="lines NAME=VALUE, the variables of a command")
-    parser.add_argument("--cwd", metavar="DIR", help="working directory of a command")
+    parser.add_argument("--own-process", choices=("yes", "no"), help=OWN_HELP)
+    parser.add_argument("--env", metavar="FILE", help="lines NAME=VALUE, the variables of a command or own process")
+    parser.add_argument("--cwd", metavar="DIR", help="working directory of a command or own process")
     parser.add_argument("--connect-seconds", metavar="N", help="time to connect, or `default`")
     parser.add_argument("--calls", metavar="N", help="calls at once from each worker, or `default`")
     parser.add_argument("--review", choices=("yes", "no"), help="new and changed tools wait for a person")
@@ -396,6 +402,7 @@ def _facts(row: ServerRow) -> dict[str, Any]:
         "headers": list(row.header_names),
         "environment": list(row.variable_names),
         "directory": row.directory,
+        "own_process": row.own_process,
         "reports_as": row.about,
         "protocol": row.protocol,
         "begun_by": BEGUN_BY[Era(row.era)] if row.era else "",

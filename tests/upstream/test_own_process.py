@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from taskhub.core.errors import Unavailable
@@ -21,6 +24,7 @@ from taskhub.upstream.call import Asked, Faulted
 from taskhub.upstream.catalogue import take_snapshot
 from taskhub.upstream.connection import Target
 from taskhub.upstream.diagnosis import diagnosed
+from taskhub.upstream.isolation import isolated
 from taskhub.upstream.pool import ABLE, Pool
 from tests.upstream import kit
 from tests.upstream.kit import call, text
@@ -231,3 +235,20 @@ def test_its_connection_is_tested_step_by_step() -> None:
     bad = list(diagnosed(target("tests.upstream.nowhere:server")))
     assert not bad[-1].ok
     assert "cannot import tests.upstream.nowhere:server" in bad[-1].says
+
+
+# --- kept from what is ours
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+async def test_it_runs_as_another_user_and_behind_a_wrapper_as_a_command_does(settings: Any) -> None:
+    settings.TASKHUB_COMMAND_USER = "nobody"
+    settings.TASKHUB_COMMAND_WRAPPER = "env WRAPPED=yes"
+    tried = isolated([sys.executable, "-c", "import mcp, tests"])
+    if (await asyncio.to_thread(subprocess.run, tried, check=False)).returncode:
+        pytest.skip("another user may not run this Python")
+    async with own() as pool:
+        said = text(await call(pool, "given")).split()
+        process = psutil.Process(int(text(await call(pool, "pid"))))
+        assert "WRAPPED" in said
+        assert process.username() == "nobody"

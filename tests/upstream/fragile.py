@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from mcp import MCPError
 from mcp.server.mcpserver import Context, MCPServer
 from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
 from pydantic import BaseModel
@@ -17,6 +18,7 @@ from pydantic import BaseModel
 print("a line of its module")
 fragile: MCPServer[Any] = MCPServer("fragile", version="1", log_level="CRITICAL")
 words: list[str] = []
+behind: list[asyncio.Task[None]] = []
 
 
 class Word(BaseModel):
@@ -69,6 +71,21 @@ async def ask(message: str, ctx: Context[Any, Any]) -> str:
     """Ask for a word in the middle of a call."""
     answer = await ctx.elicit(message, Word)
     return answer.data.word if answer.action == "accept" else answer.action
+
+
+@fragile.tool(structured_output=False)
+async def ask_behind(message: str, ctx: Context[Any, Any]) -> str:
+    """Ask for a word after the call."""
+
+    async def ask() -> None:
+        await asyncio.sleep(0.2)
+        try:
+            await ctx.session.elicit_form(message, Word.model_json_schema())
+        except MCPError as error:
+            print(error)
+
+    behind.append(asyncio.create_task(ask()))
+    return "asks later"
 
 
 @fragile.tool(structured_output=False)

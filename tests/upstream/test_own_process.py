@@ -21,6 +21,7 @@ from taskhub.core.states import QuestionKind
 from taskhub.core.versions import OF_CALLER, Version
 from taskhub.domain.catalogue.sync import SyncedServer
 from taskhub.upstream.call import Asked, Faulted
+from taskhub.upstream.calls import ENDED
 from taskhub.upstream.catalogue import take_snapshot
 from taskhub.upstream.connection import Target
 from taskhub.upstream.diagnosis import diagnosed
@@ -189,6 +190,21 @@ async def test_an_open_question_holds_up_nobody_and_ends_with_its_call() -> None
         asking.cancel()
         await asyncio.wait({asking})
         assert text(await call(pool, "remember", {"word": "y"}, context_id=B)) == "x y"
+
+
+async def test_what_is_asked_after_a_call_is_asked_of_nobody() -> None:
+    lines: list[str] = []
+    async with own(pinned=Version.MCP_2025_11_25) as pool:
+        pool.on_line = lines.append
+        for client in (A, B):  # calls that run meanwhile, of both clients or of the one
+            other = calling(pool, "wait", client, given={"seconds": 60}, client_capabilities=SESSIONS)
+            await running(pool, 1)
+            asked = await call(pool, "ask_behind", {"message": "?"}, context_id=A, client_capabilities=SESSIONS)
+            assert text(asked) == "asks later"
+            await kit.until(lambda: lines[-1:] == [ENDED], "the refusal")
+            lines.clear()
+            other.cancel()
+            await asyncio.wait({other})
 
 
 async def test_a_tool_asks_as_of_the_new_era_whatever_its_caller_speaks() -> None:

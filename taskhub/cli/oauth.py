@@ -15,7 +15,7 @@ from taskhub.domain.catalogue.sync import SyncedServer
 from taskhub.domain.credentials import grants, reads
 from taskhub.domain.credentials.records import Access, OAuthSettings, Way
 from taskhub.upstream.bearer import fixed
-from taskhub.upstream.connection import Target
+from taskhub.upstream.target import Target
 
 NONE: Final = "none"
 

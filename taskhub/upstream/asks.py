@@ -18,7 +18,7 @@ from pydantic_core import from_json
 from taskhub.lib import jsonx
 from taskhub.lib.tls import trusted
 from taskhub.upstream.bounds import MAX_ANSWER
-from taskhub.upstream.connection import Target
+from taskhub.upstream.target import Target
 
 IDLE_SECONDS: Final = 60.0
 """How long a connection that nobody uses is kept."""

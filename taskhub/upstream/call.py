@@ -26,7 +26,7 @@ from taskhub.lib import jsonx
 from taskhub.lib.schemas import Checked
 from taskhub.upstream.calls import FORMS_AND_LINKS, Ask, Bound
 from taskhub.upstream.catalogue import list_tools, outputs
-from taskhub.upstream.connection import Connection, Profile, Target
+from taskhub.upstream.connection import Connection, Profile
 from taskhub.upstream.failures import failure, gone, lost, reason
 from taskhub.upstream.offers import Verbatim
 from taskhub.upstream.outcomes import Asked, CallOutcome, Deferred, Faulted, Finished, Postponed, broken
@@ -36,6 +36,7 @@ from taskhub.upstream.refusals import HttpRefusal, Unauthorized, refusal
 from taskhub.upstream.session_tasks import made_of, only_as_tasks, task_of
 from taskhub.upstream.sessions import Later
 from taskhub.upstream.sieve import misfit
+from taskhub.upstream.target import Target
 from taskhub.upstream.task_news import token_of
 
 logger = logging.getLogger(__name__)

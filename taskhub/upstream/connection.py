@@ -8,12 +8,9 @@ once (`upstream.calls`).
 from __future__ import annotations
 
 import asyncio
-import importlib
-import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import httpx2
@@ -25,22 +22,20 @@ from mcp.client.streamable_http import streamable_http_client
 from pydantic import BaseModel
 
 from taskhub.core.errors import Invalid, Unavailable
-from taskhub.core.secrets import given_secrets, secrets_of, without_secrets, without_values
+from taskhub.core.secrets import without_values
 from taskhub.core.states import QuestionKind
-from taskhub.core.transports import CONNECT_SECONDS, SSE
-from taskhub.core.versions import OF_CALLER, Era, Version, has_sessions, is_stateless
+from taskhub.core.transports import CONNECT_SECONDS
+from taskhub.core.versions import Era, Version, has_sessions, is_stateless
 from taskhub.domain.catalogue.spec import command_of
-from taskhub.domain.catalogue.sync import SyncedServer
 from taskhub.domain.questions.reads import AnsweredByError
-from taskhub.upstream.bearer import Bearer, Secrets
 from taskhub.upstream.bounds import MAX_ANSWER, PLAIN, bounded
 from taskhub.upstream.calls import CALL, Calls, said
 from taskhub.upstream.command import command_streams
 from taskhub.upstream.eras import Eras, Unspoken, discover, unmade
-from taskhub.upstream.failures import innermost, reason
+from taskhub.upstream.failures import innermost
 from taskhub.upstream.hosted import RELATED, Hosting
 from taskhub.upstream.isolation import isolated
-from taskhub.upstream.own_process import OF_CALL, as_command
+from taskhub.upstream.own_process import OF_CALL
 from taskhub.upstream.processes import group
 from taskhub.upstream.refusals import HttpRefusals, error_code, message_of
 from taskhub.upstream.roots import Roots
@@ -49,6 +44,7 @@ from taskhub.upstream.sieve import Sieve
 from taskhub.upstream.sse import sse_streams
 from taskhub.upstream.stderr import Lines, logged
 from taskhub.upstream.streams import Incoming, Outgoing
+from taskhub.upstream.target import Target, imported
 from taskhub.upstream.task_news import TaskNews
 from taskhub.upstream.unreadable import Waiting
 
@@ -75,97 +71,6 @@ _DECLARED = (
 )
 
 R = TypeVar("R", bound=BaseModel)
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The transport of a server, and its address, command or module, with what is needed to connect."""
-
-    transport: str
-    target: str = field(repr=False)
-    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    """Headers for every request to an HTTP server."""
-    name: str = field(default="", compare=False)
-    """The server's name, for the log."""
-    unusable: str = ""
-    """The reason why the server must not be connected, as text for people; empty if it may be."""
-    environment: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    """Variables for a command, besides those that `target` sets."""
-    directory: str = ""
-    """The working directory of a command; empty for that of this process."""
-    connect_seconds: int = 0
-    """Seconds in which a connection has to be made; 0 for `CONNECT_SECONDS`."""
-    pinned: str = ""
-    """The version that the server is pinned to, or `OF_CALLER`; empty for the newest that it speaks."""
-    bearer: Bearer | None = field(default=None, repr=False, compare=False)
-    """The token of an OAuth grant, which is sent with every request; `None` for a server without OAuth."""
-
-    @classmethod
-    def of(cls, server: SyncedServer) -> Target:
-        """The target of a server. A `python:` server with a process of its own is a command."""
-        return cls(
-            "stdio" if server.own_process else server.transport,
-            as_command(server.target) if server.own_process else server.target,
-            server.headers,
-            server.name,
-            server.unusable,
-            server.environment,
-            server.directory,
-            server.connect_seconds,
-            server.pinned,
-        )
-
-    @property
-    def url(self) -> str:
-        """The address of an HTTP server, without the `sse+` that may be in front."""
-        return self.target.removeprefix(SSE)
-
-    @property
-    def sse(self) -> bool:
-        """Whether it is an address of HTTP with SSE."""
-        return self.transport == "http" and self.target.startswith(SSE)
-
-    @property
-    def version(self) -> str:
-        """The version in `pinned`; empty if there is none."""
-        return "" if self.pinned == OF_CALLER else self.pinned
-
-    def program(self) -> str:
-        """The path of a command's program. Raises `Unavailable` if there is none, or no working directory."""
-        environment, words = command_of(self.target)
-        if self.directory and not Path(self.directory).is_dir():
-            raise Unavailable(f"there is no directory {self.directory} here, or it may not be read")
-        program = str(Path(self.directory, words[0])) if "/" in words[0] else words[0]
-        found = shutil.which(program, path=dict(self.environment).get("PATH", environment.get("PATH")))
-        if found is None:
-            raise Unavailable(f"there is no program {words[0]} here, or it may not be run")
-        return found
-
-    def check_program(self) -> None:
-        """As `program`, with a reason without the server's secrets."""
-        try:
-            self.program()
-        except Unavailable as missing:
-            raise Unavailable(self.shown(missing.message)) from None
-
-    def reason(self, error: BaseException) -> str:
-        """The error in one line, without the server's secrets."""
-        return self.shown(reason(error))
-
-    def secrets(self) -> Collection[str]:
-        """The server's secrets, each as a message may quote it."""
-        fixed = given_secrets(self.headers, self.environment) | secrets_of(self.transport, self.target)
-        return fixed if self.bearer is None else Secrets(fixed, self.bearer)
-
-    def hooks(self, *look: Callable[[httpx2.Response], Awaitable[None]]) -> dict[str, list[Callable[..., Any]]]:
-        """The hooks of the HTTP client for this server: `look` sees each response."""
-        if self.bearer is None:
-            return {"response": [*look]}
-        return {"request": [self.bearer.signs(self.url)], "response": [*look, self.bearer.look]}
-
-    def shown(self, text: str) -> str:
-        """`text`, which may quote the server's address or command, or what it is given, without secrets."""
-        return without_secrets(without_values(text, self.secrets()), self.transport, self.target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -489,15 +394,6 @@ class Connection:
 
 def _sampling(profile: Profile) -> types.SamplingCapability:
     return types.SamplingCapability.model_validate({part: {} for part in profile.sampling or ()})
-
-
-def imported(target: str) -> Any:
-    """The object of a `python:` server. Raises `Unavailable`, or what its module raises."""
-    module, _, attribute = target.partition(":")
-    try:
-        return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise Unavailable(f"cannot import {target}: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)

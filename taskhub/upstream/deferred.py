@@ -26,7 +26,7 @@ from taskhub.core.words import words
 from taskhub.domain.credentials.records import NeedsAuthorization
 from taskhub.upstream.asks import OtherwiseError
 from taskhub.upstream.call import asked, finished, passed_on, poll_ms, profile_of, status_message
-from taskhub.upstream.connection import Connection, Target
+from taskhub.upstream.connection import Connection
 from taskhub.upstream.failures import gone
 from taskhub.upstream.offers import Verbatim
 from taskhub.upstream.outcomes import Asked, Faulted, Finished, broken
@@ -34,6 +34,7 @@ from taskhub.upstream.pool import Pool
 from taskhub.upstream.refusals import Unauthorized, refusal
 from taskhub.upstream.sessions import Later
 from taskhub.upstream.sieve import misfit
+from taskhub.upstream.target import Target
 
 logger = logging.getLogger(__name__)
 

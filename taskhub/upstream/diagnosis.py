@@ -21,7 +21,8 @@ from taskhub.core.versions import BEGUN_BY
 from taskhub.domain.catalogue.sync import TOOL
 from taskhub.upstream.bounds import PLAIN
 from taskhub.upstream.catalogue import Snapshot, take_snapshot
-from taskhub.upstream.connection import Connection, Profile, Target, imported
+from taskhub.upstream.connection import Connection, Profile
+from taskhub.upstream.target import Target, imported
 
 NAME_SECONDS: Final = 5.0
 TCP_SECONDS: Final = 5.0

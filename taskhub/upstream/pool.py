@@ -26,13 +26,14 @@ from taskhub.lib.crossing import Crossing
 from taskhub.lib.loops import new_event_loop
 from taskhub.lib.schemas import Checker
 from taskhub.upstream.asks import Asks
-from taskhub.upstream.connection import Connection, Profile, Target
+from taskhub.upstream.connection import Connection, Profile
 from taskhub.upstream.eras import Eras
 from taskhub.upstream.failures import gone, reason
 from taskhub.upstream.posts import Posts
 from taskhub.upstream.resumed import ResumedSessions
 from taskhub.upstream.session_tasks import SessionTasks
 from taskhub.upstream.sessions import Keeper, Places, Sessions
+from taskhub.upstream.target import Target
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -35,9 +35,10 @@ from taskhub.lib import jsonx
 from taskhub.lib.tls import trusted
 from taskhub.upstream.bounds import MAX_ANSWER, PLAIN, bounded
 from taskhub.upstream.calls import Bound, said
-from taskhub.upstream.connection import Connection, Profile, Target
+from taskhub.upstream.connection import Connection, Profile
 from taskhub.upstream.failures import CLOSED
 from taskhub.upstream.refusals import HttpRefusals
+from taskhub.upstream.target import Target
 from taskhub.upstream.unreadable import ANOTHERS
 
 _METHOD: Final = "tools/call"

@@ -22,12 +22,13 @@ from taskhub.domain.relays.outcomes import (
 )
 from taskhub.lib import jsonx
 from taskhub.upstream.call import MAX_OPEN, MAX_RESULT, usable
-from taskhub.upstream.connection import Connection, Profile, Target
+from taskhub.upstream.connection import Connection, Profile
 from taskhub.upstream.failures import gone
 from taskhub.upstream.offers import Verbatim
 from taskhub.upstream.pool import Pool
 from taskhub.upstream.refusals import refusal
 from taskhub.upstream.sieve import misfit
+from taskhub.upstream.target import Target
 
 INTERNAL_ERROR: Final = -32603
 INVALID_PARAMS: Final = -32602

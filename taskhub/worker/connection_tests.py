@@ -10,9 +10,9 @@ from dataclasses import asdict, replace
 from taskhub.core.errors import TaskHubError
 from taskhub.domain.catalogue.connection_tests import TEST_SECONDS, TakenTest, store_steps
 from taskhub.lib.lanes import Lanes
-from taskhub.upstream.connection import Target
 from taskhub.upstream.diagnosis import HUNG, Diagnosis, Step
 from taskhub.upstream.pool import Pool, give_up
+from taskhub.upstream.target import Target
 
 LOOK_SECONDS = 0.2
 """How often the steps that have ended are stored."""

@@ -25,9 +25,9 @@ from taskhub.domain.workers import lines
 from taskhub.domain.workers.sessions import session_ended, session_opened, store_memory, take_session
 from taskhub.lib.lanes import Lanes
 from taskhub.upstream.catalogue import Snapshot, Watcher
-from taskhub.upstream.connection import Target
 from taskhub.upstream.pool import Pool, give_up
 from taskhub.upstream.sessions import Later, Places
+from taskhub.upstream.target import Target
 from taskhub.worker.granted import Grants
 
 logger = logging.getLogger(__name__)

@@ -30,7 +30,7 @@ from pydantic import AnyHttpUrl
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from taskhub.upstream.connection import Target
+from taskhub.upstream.target import Target
 
 SCOPE = "tools"
 MORE = "more"

@@ -4,8 +4,9 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from taskhub.upstream.connection import Profile, Target
+from taskhub.upstream.connection import Profile
 from taskhub.upstream.pool import Pool
+from taskhub.upstream.target import Target
 from tests.upstream import kit, servers
 
 

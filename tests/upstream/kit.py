@@ -21,9 +21,9 @@ from pydantic import Field
 from taskhub.core.records import Claim, LogLine
 from taskhub.core.states import QuestionKind
 from taskhub.upstream.call import call_tool
-from taskhub.upstream.connection import Target
 from taskhub.upstream.outcomes import CallOutcome, Finished
 from taskhub.upstream.pool import Pool
+from taskhub.upstream.target import Target
 from tests.upstream import servers
 
 WORKSHOP: Final = Target("python", "tests.upstream.servers:workshop")

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from taskhub.upstream.bounds import MAX_ANSWER
-from taskhub.upstream.connection import Target
+from taskhub.upstream.target import Target
 from tests.upstream.old_server import FORM, NOT_FOUND, text
 
 TOOLS = ("echo", "large", "lavish", "hold", "ask", "nonsense", "fail", "error")

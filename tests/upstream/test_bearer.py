@@ -9,7 +9,7 @@ import pytest
 
 from taskhub.domain.credentials.records import Access, Holder, NeedsAuthorization
 from taskhub.upstream.bearer import Bearer
-from taskhub.upstream.connection import Target
+from taskhub.upstream.target import Target
 
 SERVER = "http://mcp.example/mcp"
 

@@ -16,10 +16,10 @@ from taskhub.domain.relays.outcomes import Failed, RelayClaim
 from taskhub.lib import jsonx
 from taskhub.upstream import call as module
 from taskhub.upstream import connection
-from taskhub.upstream.connection import Target
 from taskhub.upstream.outcomes import CallOutcome, Faulted, Finished
 from taskhub.upstream.pool import Pool
 from taskhub.upstream.relay import run_relay
+from taskhub.upstream.target import Target
 from tests.upstream import kit
 from tests.upstream.kit import call, text
 from tests.upstream.old_http import OldHttpServer

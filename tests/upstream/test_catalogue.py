@@ -13,8 +13,8 @@ from pydantic import Field
 from taskhub.core.records import TaskMode
 from taskhub.upstream import catalogue
 from taskhub.upstream.catalogue import Snapshot, Watcher, vetted
-from taskhub.upstream.connection import Target
 from taskhub.upstream.pool import Pool
+from taskhub.upstream.target import Target
 from tests.upstream import kit
 from tests.upstream.old_server import UNKNOWN
 from tests.upstream.servers import shelf

@@ -9,10 +9,10 @@ import psutil
 import pytest
 
 from taskhub.upstream.bounds import MAX_ANSWER
-from taskhub.upstream.connection import Target
 from taskhub.upstream.outcomes import Faulted
 from taskhub.upstream.pool import Pool
 from taskhub.upstream.stderr import MAX_LINE
+from taskhub.upstream.target import Target
 from tests.upstream import kit
 from tests.upstream.kit import call, text
 

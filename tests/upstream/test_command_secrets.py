@@ -9,8 +9,9 @@ import psutil
 import pytest
 
 from taskhub.core.errors import Unavailable
-from taskhub.upstream.connection import Connection, Profile, Target
+from taskhub.upstream.connection import Connection, Profile
 from taskhub.upstream.outcomes import Faulted
+from taskhub.upstream.target import Target
 from tests.upstream import kit
 
 VALUE = "sw0rdfish-and-chips"

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from taskhub.upstream import diagnosis
-from taskhub.upstream.connection import Target
 from taskhub.upstream.diagnosis import Step, diagnosed
+from taskhub.upstream.target import Target
 from tests.support.documents import certificate
 from tests.upstream import kit
 from tests.upstream.test_refusals import answering

@@ -18,11 +18,12 @@ from taskhub.core.versions import OF_CALLER, Era, Proposal, Version
 from taskhub.domain.relays.outcomes import GET_PROMPT, Answered, RelayClaim
 from taskhub.upstream import connection as connections
 from taskhub.upstream.catalogue import take_snapshot
-from taskhub.upstream.connection import Connection, Profile, Target
+from taskhub.upstream.connection import Connection, Profile
 from taskhub.upstream.eras import Eras
 from taskhub.upstream.outcomes import Asked, Faulted
 from taskhub.upstream.pool import ABLE, Pool
 from taskhub.upstream.relay import run_relay
+from taskhub.upstream.target import Target
 from tests.upstream import kit
 from tests.upstream.dual import dual
 from tests.upstream.kit import call, text

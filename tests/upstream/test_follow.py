@@ -16,10 +16,10 @@ from taskhub.core.records import OfferKind
 from taskhub.domain.relays.outcomes import Answered, RelayClaim
 from taskhub.upstream import catalogue, sessions
 from taskhub.upstream.catalogue import LOOK_SECONDS, Snapshot, Watcher
-from taskhub.upstream.connection import Target
 from taskhub.upstream.follow import covering
 from taskhub.upstream.pool import Pool
 from taskhub.upstream.relay import run_relay
+from taskhub.upstream.target import Target
 from tests.upstream import kit
 from tests.upstream.library import library
 from tests.upstream.old_http import OldHttpServer

@@ -12,9 +12,10 @@ import pytest
 from taskhub.core.errors import Unavailable
 from taskhub.core.records import LogLine
 from taskhub.core.secrets import given_secrets
-from taskhub.upstream.connection import Connection, Profile, Target
+from taskhub.upstream.connection import Connection, Profile
 from taskhub.upstream.diagnosis import diagnosed
 from taskhub.upstream.outcomes import Faulted
+from taskhub.upstream.target import Target
 from tests.upstream import kit
 
 VALUE = "sw0rdfish-and-chips"

@@ -13,8 +13,8 @@ import pytest
 
 from taskhub.core.states import Audience, QuestionKind
 from taskhub.upstream import hosted
-from taskhub.upstream.connection import Target
 from taskhub.upstream.pool import Pool
+from taskhub.upstream.target import Target
 from tests.upstream import kit
 from tests.upstream.kit import call, text
 

@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 
 from taskhub.core.errors import Unavailable
-from taskhub.upstream.connection import Connection, Profile, Target
+from taskhub.upstream.connection import Connection, Profile
 from taskhub.upstream.isolation import isolated
+from taskhub.upstream.target import Target
 from tests.upstream import kit
 
 PYTHON = "/usr/bin/python3"

@@ -14,8 +14,8 @@ from taskhub.core.records import OfferKind
 from taskhub.domain.catalogue.offers import ListedOffer
 from taskhub.upstream import offers
 from taskhub.upstream.catalogue import Snapshot
-from taskhub.upstream.connection import Target
 from taskhub.upstream.offers import vetted_offer
+from taskhub.upstream.target import Target
 from tests.upstream.library import prompt, shelves
 from tests.upstream.test_catalogue import watching
 

@@ -23,10 +23,10 @@ from taskhub.domain.catalogue.sync import SyncedServer
 from taskhub.upstream.call import Asked, Faulted
 from taskhub.upstream.calls import ENDED
 from taskhub.upstream.catalogue import take_snapshot
-from taskhub.upstream.connection import Target
 from taskhub.upstream.diagnosis import diagnosed
 from taskhub.upstream.isolation import isolated
 from taskhub.upstream.pool import ABLE, Pool
+from taskhub.upstream.target import Target
 from tests.upstream import kit
 from tests.upstream.kit import call, text
 

@@ -11,10 +11,11 @@ import psutil
 import pytest
 
 from taskhub.core.errors import Unavailable
-from taskhub.upstream.connection import Profile, Target
+from taskhub.upstream.connection import Profile
 from taskhub.upstream.outcomes import CallOutcome
 from taskhub.upstream.pool import Pool, give_up
 from taskhub.upstream.sessions import Places
+from taskhub.upstream.target import Target
 from tests.upstream import kit
 from tests.upstream.kit import call, text
 from tests.upstream.servers import gates

@@ -15,10 +15,11 @@ from mcp import MCPError
 from taskhub.core.errors import Unavailable
 from taskhub.domain.relays.outcomes import READ, Failed, RelayClaim
 from taskhub.upstream.call import MAX_CLAIMS
-from taskhub.upstream.connection import Connection, Profile, Target
+from taskhub.upstream.connection import Connection, Profile
 from taskhub.upstream.outcomes import Faulted, Postponed
 from taskhub.upstream.refusals import MAX_FOREIGN, MAX_LATER
 from taskhub.upstream.relay import run_relay
+from taskhub.upstream.target import Target
 from tests.upstream import kit
 from tests.upstream.kit import call, text
 

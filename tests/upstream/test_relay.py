@@ -21,9 +21,9 @@ from taskhub.domain.relays.outcomes import (
     encoded,
 )
 from taskhub.lib import jsonx
-from taskhub.upstream.connection import Target
 from taskhub.upstream.pool import Pool
 from taskhub.upstream.relay import run_relay
+from taskhub.upstream.target import Target
 from tests.upstream import kit
 from tests.upstream.servers import gates
 from tests.upstream.test_offers import BARE, LIBRARY, old

@@ -12,10 +12,10 @@ import pytest
 
 from taskhub.core.records import UpstreamTask
 from taskhub.upstream.catalogue import Watcher
-from taskhub.upstream.connection import Target
 from taskhub.upstream.outcomes import Deferred
 from taskhub.upstream.pool import Pool
 from taskhub.upstream.session_tasks import only_as_tasks
+from taskhub.upstream.target import Target
 from tests.upstream.kit import call, pool_of, until
 from tests.upstream.session_tasks_server import TOOLS as OFFERED
 

@@ -16,10 +16,10 @@ from taskhub.core.records import LogLine
 from taskhub.core.states import QuestionKind
 from taskhub.upstream import sessions as module
 from taskhub.upstream.calls import WHOSE
-from taskhub.upstream.connection import Target
 from taskhub.upstream.outcomes import CallOutcome, Faulted, Postponed
 from taskhub.upstream.pool import Pool
 from taskhub.upstream.sessions import Places
+from taskhub.upstream.target import Target
 from tests.upstream import kit
 from tests.upstream.kit import call, text
 from tests.upstream.notebook_http import NotebookServer

@@ -12,8 +12,8 @@ import pytest
 
 from taskhub.core.records import OfferKind
 from taskhub.upstream.catalogue import MAX_REJECTED_NAME, Snapshot
-from taskhub.upstream.connection import Target
 from taskhub.upstream.sieve import UNFIT, sieved
+from taskhub.upstream.target import Target
 from tests.upstream import kit
 from tests.upstream.test_catalogue import Watch, watching
 from tests.upstream.test_offers import keys, one

@@ -18,8 +18,8 @@ from taskhub.domain.catalogue.view import tool_by_id
 from taskhub.lib.lanes import Lanes
 from taskhub.lib.loops import run as run_loop
 from taskhub.store.models import Attempt, Server, Tool
-from taskhub.upstream.connection import Target
 from taskhub.upstream.pool import ABLE, Pool
+from taskhub.upstream.target import Target
 from taskhub.worker.engine import Engine
 from tests import factories
 from tests.domain import kit

@@ -15,7 +15,7 @@ from taskhub.core.states import State
 from taskhub.domain.questions.answer import answer_question, refuse_question
 from taskhub.domain.questions.kinds import can_answer
 from taskhub.store.models import Question, Tool
-from taskhub.upstream.connection import Target
+from taskhub.upstream.target import Target
 from tests.domain import kit
 from tests.domain.kit import World
 from tests.upstream import kit as upstream

@@ -15,7 +15,7 @@ from taskhub.domain.catalogue.breakers import OPENS_AFTER, request_probe, take_p
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.store.models import Event, Server
 from taskhub.upstream import catalogue
-from taskhub.upstream.connection import Target
+from taskhub.upstream.target import Target
 from taskhub.worker import breakers as known
 from tests.domain import kit
 from tests.domain.kit import World

@@ -12,7 +12,7 @@ from taskhub.core.states import State
 from taskhub.domain.tasks import run
 from taskhub.domain.tasks.checks import CHECK_SECONDS
 from taskhub.store.models import Decision, OutcomeCheck, Server
-from taskhub.upstream.connection import Target
+from taskhub.upstream.target import Target
 from taskhub.worker import engine, servers
 from tests.domain import kit
 from tests.factories import WORKER

@@ -9,7 +9,7 @@ import pytest
 from taskhub.core.states import QuestionKind
 from taskhub.domain.workers.lines import lines_of
 from taskhub.store.models import UpstreamSession, Worker
-from taskhub.upstream.connection import Target
+from taskhub.upstream.target import Target
 from tests.domain import kit
 from tests.upstream.servers import gates
 from tests.worker.kit import Hall, attempts, call, ended, wait_until

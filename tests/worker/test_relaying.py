@@ -13,7 +13,7 @@ from taskhub.domain.relays import interests
 from taskhub.domain.relays import writes as relays
 from taskhub.domain.relays.outcomes import Answered, Failed, NewRelay, RelayOutcome
 from taskhub.store.models import Relay, Server
-from taskhub.upstream.connection import Target
+from taskhub.upstream.target import Target
 from taskhub.worker import relays as worker_relays
 from tests.store.flushing import superuser
 from tests.upstream.servers import gates

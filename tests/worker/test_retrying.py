@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from taskhub.core.states import State
-from taskhub.upstream.connection import Target
+from taskhub.upstream.target import Target
 from tests.domain import kit
 from tests.upstream import kit as upstream
 from tests.worker.kit import Hall, attempts, call, ended, in_state

@@ -21,7 +21,7 @@ from taskhub.domain.tasks.sweep import sweep
 from taskhub.lib.logs import JsonLine
 from taskhub.store.models import Question, Server, TaskLog, Tool, Worker
 from taskhub.upstream import call as upstream_call
-from taskhub.upstream.connection import Target
+from taskhub.upstream.target import Target
 from taskhub.worker import claiming, engine, running
 from tests import factories
 from tests.domain import kit

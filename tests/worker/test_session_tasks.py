@@ -16,8 +16,8 @@ from taskhub.domain.questions.answer import AnswerOutcome, answer_question, refu
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.store.models import Deferred, Server, TaskLog, Worker
 from taskhub.upstream import deferred as upstream_deferred
-from taskhub.upstream.connection import Target
 from taskhub.upstream.sessions import Sessions
+from taskhub.upstream.target import Target
 from taskhub.worker import polling, running
 from tests import factories
 from tests.domain import kit

@@ -8,7 +8,7 @@ import pytest
 
 from taskhub.domain.workers.lines import lines_of
 from taskhub.store.models import UpstreamSession
-from taskhub.upstream.connection import Target
+from taskhub.upstream.target import Target
 from taskhub.worker import engine
 from tests.upstream import kit as upstream
 from tests.worker.kit import Hall, call, ended, wait_until

@@ -47,8 +47,6 @@ REQUEST_SECONDS: Final = 600
 """Seconds in which a person has to come back."""
 MAX_REQUESTS: Final = 20
 """The most authorizations that one person may have under way."""
-MAX_EARLIER: Final = 20
-"""How many of the clients are kept that the hub was at an authorization server before."""
 CLIENT_NAME: Final = "TaskHub"
 
 
@@ -122,14 +120,14 @@ def begin(
         _check_issuer(server.name, oauth, found)
         before = grants_for(server.pk, holder).values_list("scopes", flat=True).first() or ""
         asked = oauth.scopes or union(found.scopes, before, scopes)
-        client, made = _client(oauth, found, base, asked, discovery.hosts_given(server_url, oauth.issuer))
+        client, registered = _client(oauth, found, base, asked, discovery.hosts_given(server_url, oauth.issuer))
     except InvalidToken:
         raise Refused("A secret of this server was encrypted with another SECRET_KEY: set it again first.") from None
     except (Denied, Unanswered) as error:
         raise Invalid(f"{spelled(found.issuer)[:200]} cannot be asked: {error}.", field="oauth") from None
     pkce, state = PKCEParameters.generate(), secrets.token_urlsafe(32)
     with transaction.atomic():
-        _keep(server, oauth, found, made)
+        _keep(server, oauth, found, registered)
         GrantRequest.objects.create(
             state_digest=ids.digest(state).hex(),
             session_key=session_key,
@@ -140,6 +138,7 @@ def begin(
             verifier=vault().encrypt(pkce.code_verifier),
             issuer=found.issuer,
             client_id=client.id,
+            registered=registered,
             redirect_uri=base + CALLBACK,
             scopes=asked,
             back=back,
@@ -177,7 +176,7 @@ def finish(*, tenant_id: int, session_key: str, by: int, for_all: bool, answer: 
     if "error" in answer or not answer.get("code"):
         raise Invalid(f"{issuer} did not authorize TaskHub: {_error(answer)}.")
     try:
-        client = client_of(oauth, found.issuer, request.client_id) or Client(request.client_id)
+        client = client_of(oauth, request.client_id, request.registered) or Client(request.client_id)
         issued = tokens.redeem(
             found,
             client,
@@ -212,6 +211,7 @@ def _store(request: GrantRequest, issued: Tokens, actor: Actor) -> int:
             context_id=holder.context_id,
             issuer=request.issuer,
             client_id=request.client_id,
+            registered=request.registered,
             scopes=issued.scopes or request.scopes,
             access=vault().encrypt(issued.access),
             refresh=vault().encrypt(issued.refresh) if issued.refresh else None,
@@ -265,37 +265,35 @@ def _check_issuer(server: str, oauth: ServerOAuth, found: Found) -> None:
         )
 
 
-def _keep(server: Server, oauth: ServerOAuth, found: Found, made: dict[str, Any] | None) -> None:
-    """Store what was found, and the registration `made` as the present one. Raises `Refused` if an admin has changed
-    meanwhile how the server is authorized."""
+def _keep(server: Server, oauth: ServerOAuth, found: Found, registered: dict[str, Any]) -> None:
+    """Store what was found, and the registration, if it is new, for the next authorizations. Raises `Refused` if an
+    admin has changed meanwhile how the server is authorized."""
     now = ServerOAuth.objects.select_for_update().filter(pk=oauth.pk).first()
     if now is None or (now.way, now.issuer, now.client_id) != (oauth.way, oauth.issuer, oauth.client_id):
         raise Refused(f"{server.name} is authorized in another way now. Begin again.")
     now.found = discovery.stored(found)
-    if made is not None:
-        before = now.registered  # grants that were issued to it are refreshed as it
-        earlier = [{**before, "earlier": []}, *before["earlier"]] if before else []
-        now.registered = {**made, "earlier": earlier[:MAX_EARLIER]}
+    if registered and registered != oauth.registered:
+        now.registered = registered
     now.save(update_fields=["found", "registered"])
 
 
 def _client(
     oauth: ServerOAuth, found: Found, base: str, scopes: str, given: frozenset[str]
-) -> tuple[Client, dict[str, Any] | None]:
-    """The hub as a client of the authorization server: as an admin said, by its metadata document, or registered; if it
-    was registered now, with what is to be stored of that. Raises `Denied`, `Unanswered` or `InvalidToken`."""
+) -> tuple[Client, dict[str, Any]]:
+    """The hub as a client of the authorization server: as an admin said, by its metadata document, or registered, with
+    what is stored of the registration. Raises `Denied`, `Unanswered` or `InvalidToken`."""
     if oauth.client_id:
         oauth.found = discovery.stored(found)
-        known = client_of(oauth, found.issuer)
+        known = client_of(oauth)
         assert known is not None
-        return known, None
+        return known, {}
     if found.reads_documents and base.startswith("https://"):
-        return Client(base + DOCUMENT), None
+        return Client(base + DOCUMENT), {}
     redirect_uri, before = base + CALLBACK, oauth.registered
-    known = client_of(oauth, found.issuer, before.get("id", ""))
-    fits = before and before["redirect_uri"] == redirect_uri and not without(scopes, before["scopes"])
-    if known is not None and fits and not _expires(known):
-        return known, None
+    if before and before["issuer"] == found.issuer and before["redirect_uri"] == redirect_uri:
+        known = client_of(oauth, before["id"], before)
+        if known is not None and not without(scopes, before["scopes"]) and not _expires(known):
+            return known, before
     if not found.registration_endpoint:
         raise Denied("it registers no clients by itself: register TaskHub there, and give its client id here")
     made = tokens.register(found, name=CLIENT_NAME, redirect_uri=redirect_uri, scopes=scopes, given=given)

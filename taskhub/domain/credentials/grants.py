@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Any, Final
 
 from django.contrib.auth import get_user_model
@@ -56,7 +58,8 @@ LOST: Final = "its tokens were encrypted with another SECRET_KEY"
 EXPIRED: Final = "its access token has expired, and there is no refresh token"
 REFUSED: Final = "the server refuses its access token"
 OTHER_ISSUER: Final = "the server has another authorization server now"
-OTHER_CLIENT: Final = "TaskHub is another client of the authorization server now"
+OTHER_CLIENT: Final = "TaskHub is not the client of the authorization server any more to which it was issued"
+_NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,6 @@ class _Row:
     client_secret: bytes | None = field(repr=False)
     wanted_scopes: str
     found: str
-    registered: str = field(repr=False)
     user_id: int | None
     context_id: int | None
     grant_id: int | None
@@ -81,6 +83,7 @@ class _Row:
     problem: str
     issuer: str
     client_id: str
+    registered: str = field(repr=False)
     scopes: str
     access: bytes | None = field(repr=False)
     refresh: bytes | None = field(repr=False)
@@ -300,37 +303,29 @@ def holder_name(holder: Holder) -> str:
     return "everyone"
 
 
-def client_of(oauth: Any, issuer: str, client_id: str = "") -> Client | None:
-    """The client that the hub is at this issuer, by the columns of `ServerOAuth`, if its id is `client_id` or no id is
-    named; `None` if there is none. Raises `InvalidToken`."""
+def client_of(oauth: Any, client_id: str = "", registered: Mapping[str, Any] = _NONE) -> Client | None:
+    """The client of this id that the hub is, or was when it was given tokens: the one that an admin gave, by the
+    columns of `ServerOAuth`, whose id need not be named; the one that it `registered` itself; or the one that its
+    metadata document describes. `None` if there is none of these. Raises `InvalidToken` or `Denied`."""
+    found = discovery.read(oauth.found)
     if oauth.client_id:
         if client_id not in ("", oauth.client_id):
             return None
         secret = "" if oauth.client_secret is None else vault().decrypt(bytes(oauth.client_secret))
-        found = discovery.read(oauth.found)
         method = tokens.method_for(found, secret=bool(secret)) if found else "none"
         return Client(oauth.client_id, secret, method)
-    made = oauth.registered
-    for each in [made, *made["earlier"]] if made else ():
-        if each["issuer"] == issuer and client_id in ("", each["id"]):
-            secret = vault().decrypt(each["secret"].encode()) if each["secret"] else ""
-            return Client(each["id"], secret, each["method"], each["expires_at"])
+    if registered:
+        secret = vault().decrypt(registered["secret"].encode()) if registered["secret"] else ""
+        return Client(registered["id"], secret, registered["method"], registered["expires_at"])
+    if found is not None and found.reads_documents and client_id.startswith("https://"):
+        return Client(client_id)
     return None
 
 
 def forget_client(server_id: int, client_id: str) -> None:
-    """Forget the client that was registered, because the authorization server does not know it any more: another is
-    registered at the next authorization."""
-    with transaction.atomic():
-        oauth = ServerOAuth.objects.select_for_update().filter(server_id=server_id).first()
-        if oauth is None or not oauth.registered:
-            return
-        earlier = [each for each in oauth.registered["earlier"] if each["id"] != client_id]
-        if oauth.registered["id"] != client_id:
-            oauth.registered = {**oauth.registered, "earlier": earlier}
-        else:
-            oauth.registered = {**earlier[0], "earlier": earlier[1:]} if earlier else {}
-        oauth.save(update_fields=["registered"])
+    """Have the hub register itself anew at the next authorization, if it would still be as this client, which the
+    authorization server does not know any more. Grants keep the client that they were issued to."""
+    ServerOAuth.objects.filter(server_id=server_id, registered__id=client_id).update(registered={})
 
 
 def _due(row: _Row, server_id: int, refresh: str) -> Due:
@@ -343,17 +338,14 @@ def _due(row: _Row, server_id: int, refresh: str) -> Due:
         client_id=row.given_id,
         client_secret=row.client_secret,
         found=json.loads(row.found),
-        registered=json.loads(row.registered),
     )
     try:
-        client = client_of(oauth, row.issuer, "" if row.way is Way.CLIENT else row.client_id)
+        client = client_of(oauth, "" if row.way is Way.CLIENT else row.client_id, json.loads(row.registered))
         server_url = row.target if row.sealed_target is None else vault().decrypt(row.sealed_target)
     except InvalidToken:
         raise _lapsed(row, LOST) from None
     except Denied as error:
         raise _lapsed(row, str(error)) from None
-    if client is None and found is not None and found.reads_documents and row.client_id.startswith("https://"):
-        client = Client(row.client_id)  # the address of our metadata document
     if client is None:
         raise _lapsed(row, OTHER_CLIENT)
     version = _TAKE(held=row.grant_id, version=row.version, seconds=TURN_SECONDS)

@@ -9,9 +9,10 @@ CASE WHEN c.issuer = 'taskhub/oauth' AND c.subject ~ '^user:[0-9]+$' THEN substr
 -- How a call of a client at a server is authorized, and the grant for it, if there is one. Without a client: the
 -- server's own grant, which is never that of a client that is not there any more.
 SELECT s.tenant_id, s.name, s.target, s.sealed_target, o.way, o.issuer AS wanted_issuer, o.client_id AS given_id,
-       o.client_secret, o.scopes AS wanted_scopes, o.found::text, o.registered::text, h.user_id, h.context_id,
+       o.client_secret, o.scopes AS wanted_scopes, o.found::text, h.user_id, h.context_id,
        g.id AS grant_id, coalesce(g.state, '') AS state, coalesce(g.problem, '') AS problem,
-       coalesce(g.issuer, '') AS issuer, coalesce(g.client_id, '') AS client_id, coalesce(g.scopes, '') AS scopes,
+       coalesce(g.issuer, '') AS issuer, coalesce(g.client_id, '') AS client_id,
+       coalesce(g.registered, '{}')::text AS registered, coalesce(g.scopes, '') AS scopes,
        g.access, g.refresh, g.expires_at, coalesce(g.version, 0) AS version,
        coalesce(g.refreshing_until > clock_timestamp(), false) AS refreshing,
        coalesce(g.refreshed_at, g.granted_at) AS issued_at

@@ -99,7 +99,7 @@ def revoke(*, tenant_id: int, server_id: int, grant_id: int, actor: Actor) -> bo
     if token is None or found is None or found.issuer != grant.issuer:
         return False
     try:
-        client = client_of(oauth, found.issuer, grant.client_id)
+        client = client_of(oauth, grant.client_id, grant.registered)
         given = discovery.hosts_given(target_of(server), oauth.issuer)
         return client is not None and tokens.revoke(found, client, vault().decrypt(bytes(token)), given=given)
     except (InvalidToken, Denied):

@@ -27,7 +27,7 @@ class ServerOAuth(models.Model):
     found = models.JSONField(default=dict, db_default={})
     """What was found out about the authorization server (`records.Found`)."""
     registered = models.JSONField(default=dict, db_default={})
-    """The client that was registered there dynamically (`records.Registered`)."""
+    """The client that the hub registered there by itself, for the next authorizations; empty if there is none."""
 
     class Meta:
         db_table = "server_oauth"
@@ -58,6 +58,8 @@ class ServerGrant(models.Model):
     """Why it has to be authorized again, as text for people; empty while it is good."""
     issuer = models.TextField(db_default="", blank=True)
     client_id = models.TextField(db_default="", blank=True)
+    registered = models.JSONField(default=dict, db_default={})
+    """The client that it was issued to, if the hub had registered it by itself: kept as long as the grant."""
     scopes = models.TextField(db_default="", blank=True)
     access = models.BinaryField(null=True)
     refresh = models.BinaryField(null=True)
@@ -107,6 +109,8 @@ class GrantRequest(models.Model):
     """The PKCE verifier, encrypted."""
     issuer = models.TextField()
     client_id = models.TextField()
+    registered = models.JSONField(default=dict, db_default={})
+    """The client, if the hub had registered it by itself."""
     redirect_uri = models.TextField()
     scopes = models.TextField(db_default="", blank=True)
     back = models.CharField(max_length=200, db_default="", blank=True)

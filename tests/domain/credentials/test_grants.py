@@ -11,7 +11,7 @@ import pytest
 from django.conf import LazySettings
 from django.db import connection
 
-from taskhub.core.errors import Refused, Unavailable
+from taskhub.core.errors import Invalid, Refused, Unavailable
 from taskhub.core.records import Actor
 from taskhub.core.states import Door
 from taskhub.domain.catalogue.reads import vault
@@ -58,8 +58,14 @@ FOR_ALL = Holder()
 
 def authorize(server: Server, guarded: Guarded, by: Actor, holder: Holder = FOR_ALL, scopes: str = "") -> None:
     """What a person does in their browser."""
+    sending = begin(server, by, holder, scopes)
+    guarded.account = "acme"
+    finish(server, by, guarded.answer(sending.leads_to.href))
+
+
+def begin(server: Server, by: Actor, holder: Holder, scopes: str = "") -> flow.Sending:
     assert by.user_id is not None
-    sending = flow.begin(
+    return flow.begin(
         tenant_id=server.tenant_id,
         server_id=server.pk,
         holder=holder,
@@ -69,8 +75,10 @@ def authorize(server: Server, guarded: Guarded, by: Actor, holder: Holder = FOR_
         back="/",
         scopes=scopes,
     )
-    guarded.account = "acme"
-    answer = guarded.answer(sending.leads_to.href)
+
+
+def finish(server: Server, by: Actor, answer: dict[str, str]) -> None:
+    assert by.user_id is not None
     flow.finish(tenant_id=server.tenant_id, session_key=KEY, by=by.user_id, for_all=True, answer=answer, actor=by)
 
 
@@ -293,8 +301,7 @@ def test_a_grant_is_refreshed_as_the_client_to_which_it_was_issued(server: Serve
     assert len(guarded.refreshes) == 1
     authorize(server, guarded, by, Holder(user_id=by.user_id))
     assert ServerGrant.objects.latest("id").client_id == second.client_id, "its registration is good for both"
-    grants.forget_client(server.pk, second.client_id)
-    assert ServerOAuth.objects.get().registered["id"] == first.client_id
+    assert ServerOAuth.objects.get().registered["id"] == second.client_id
 
 
 def test_a_client_id_that_was_given_is_not_taken_to_another_authorization_server(
@@ -327,3 +334,44 @@ def test_an_authorization_that_an_admin_overtakes_changes_nothing(
     with pytest.raises(Refused, match="in another way now"):
         authorize(server, guarded, by)
     assert ServerOAuth.objects.get().found == {}
+
+
+def test_a_failed_attempt_of_one_leaves_the_grants_of_others_as_they_are(
+    server: Server, guarded: Guarded, by: Actor
+) -> None:
+    """The authorization server forgot the hub for a moment: each grant keeps the client that it was issued to."""
+    known = dict(guarded.provider.clients)
+    for holder in (Holder(user_id=by.user_id), FOR_ALL):
+        ServerOAuth.objects.update(way="each" if holder.user_id else "shared")
+        sending = begin(server, by, holder)
+        known.update(guarded.provider.clients)
+        answer = guarded.answer(sending.leads_to.href)
+        guarded.provider.clients.clear()
+        with pytest.raises(Invalid, match="invalid_client"):
+            finish(server, by, answer)
+        assert ServerOAuth.objects.get().registered == {}
+    guarded.provider.clients.update(known)
+    expire()
+    assert grants.access(server.pk).token == guarded.issued[-2]
+    assert len(guarded.refreshes) == 1
+    grant = ServerGrant.objects.get()
+    assert writes.revoke(tenant_id=server.tenant_id, server_id=server.pk, grant_id=grant.pk, actor=by)
+    assert len(guarded.revoked) == 1
+
+
+def test_a_grant_of_a_client_that_its_document_describes_is_revoked_there(
+    server: Server, guarded: Guarded, by: Actor
+) -> None:
+    (known,) = guarded.provider.clients.values()
+    found = ServerOAuth.objects.get().found
+    ServerOAuth.objects.update(found={**found, "reads_documents": True}, registered={})
+    document = "https://hub.example/servers/oauth/client.json"
+    guarded.provider.clients[document] = known.model_copy(
+        update={"client_id": document, "client_secret": None, "token_endpoint_auth_method": "none"}
+    )
+    for token, (kept, account) in list(guarded.provider.refresh.items()):
+        guarded.provider.refresh[token] = kept.model_copy(update={"client_id": document}), account
+    ServerGrant.objects.update(client_id=document, registered={})
+    grant = ServerGrant.objects.get()
+    assert writes.revoke(tenant_id=server.tenant_id, server_id=server.pk, grant_id=grant.pk, actor=by)
+    assert len(guarded.revoked) == 1

@@ -37,6 +37,16 @@ def add_oauth_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--oauth-scopes", metavar="SCOPES", default="", help="default: those that the server asks for")
 
 
+def add_register_argument(parser: ArgumentParser) -> None:
+    """Add the option that has the hub registered anew."""
+    parser.add_argument(
+        "--oauth-register-anew",
+        action="store_true",
+        help="if its authorization server does not know TaskHub any more, which registers itself anew when somebody"
+        " authorizes the server next",
+    )
+
+
 def oauth_of_options(options: dict[str, Any]) -> WantedOAuth | None:
     """What the options want; `None` if they say nothing of OAuth."""
     given = [name for name in ("issuer", "client_id", "secret_file", "scopes") if options[f"oauth_{name}"]]

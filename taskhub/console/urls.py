@@ -75,6 +75,7 @@ urlpatterns = [
     path("servers/<int:pk>/token", servers.server_token, name="server-token"),
     path("servers/oauth/callback/", credentials.oauth_callback, name="oauth-callback"),
     path("servers/<int:pk>/oauth", credentials.server_oauth, name="server-oauth"),
+    path("servers/<int:pk>/register", credentials.server_register, name="server-register"),
     path("servers/<int:pk>/authorize", credentials.server_authorize, name="server-authorize"),
     path("servers/<int:pk>/grants/<int:grant>/revoke", credentials.grant_revoke, name="grant-revoke"),
     path("servers/<int:pk>/try", servers.server_try, name="server-try"),

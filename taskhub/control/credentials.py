@@ -19,6 +19,13 @@ def set_oauth(caller: Caller, server_id: int, wanted: OAuthSettings | None) -> N
     writes.set_oauth(tenant_id=caller.tenant_id, server_id=server_id, wanted=wanted, actor=caller.actor)
 
 
+def register_anew(caller: Caller, server_id: int) -> bool:
+    """Drop the hub's registration at the authorization server, which does not know it any more: it registers itself
+    anew at the next authorization. Returns whether there was one. Raises `Forbidden` or `NotFound`."""
+    caller.require("server.manage", f"have the hub registered anew for server {server_id}")
+    return writes.register_anew(tenant_id=caller.tenant_id, server_id=server_id, actor=caller.actor)
+
+
 def authorize_for_all(caller: Caller, server_id: int, *, session_key: str, base: str) -> Sending:
     """Begin to authorize a server for all callers; where each has a grant of their own, for its lists alone. Raises
     `Forbidden`, and what `flow.begin` raises."""

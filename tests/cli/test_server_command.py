@@ -11,7 +11,7 @@ from django.core.management.base import CommandError
 
 from taskhub.domain.catalogue.sync import enabled_servers
 from taskhub.domain.clients.principals import default_tenant
-from taskhub.store.models import Event, Server
+from taskhub.store.models import Event, Server, ServerOAuth
 from tests.cli.shell import run
 from tests.factories import make_context, make_server, make_task, make_tool
 
@@ -194,6 +194,18 @@ def test_the_way_by_oauth_is_set_shown_and_dropped(acme: Server, tmp_path: Path)
     assert run("server", "edit", "acme", "--oauth", "none")[0] == 0
     assert enabled_servers()[0].oauth == ""
     assert "oauth" not in json.loads(run("server", "show", "acme", "--json")[1])
+
+
+def test_the_hub_is_registered_anew(acme: Server) -> None:
+    with pytest.raises(CommandError, match="TaskHub has not registered itself for acme"):
+        run("server", "edit", "acme", "--oauth-register-anew")
+    assert run("server", "edit", "acme", "--oauth", "shared")[0] == 0
+    ServerOAuth.objects.update(registered={"issuer": "https://login.example", "id": "forgotten"})
+    assert json.loads(run("server", "show", "acme", "--json")[1])["oauth_client_id"] == "forgotten"
+    assert run("server", "edit", "acme", "--oauth-register-anew")[0] == 0
+    assert json.loads(run("server", "show", "acme", "--json")[1])["oauth_client_id"] == ""
+    event = Event.objects.get(action="server.registration.dropped")
+    assert (event.actor, event.before["client_id"]) == ("manage.py", "forgotten")
 
 
 def test_a_server_is_added_with_oauth_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import html
 import re
 from collections.abc import Iterator
 
+import httpx2
 import pytest
 from django.conf import LazySettings
 from django.test import Client
@@ -116,6 +117,29 @@ def test_a_refusal_and_an_answer_of_another_issuer_make_no_grant(admin: Client, 
     mixed_up = admin.get("/servers/oauth/callback/", {**answer, "iss": "https://evil.example"})
     assert "another authorization server" in mixed_up.content.decode()
     assert not ServerGrant.objects.exists()
+
+
+def test_an_authorization_server_that_forgot_the_hub_is_shown_a_new_client(
+    admin: Client, page: str, guarded: Guarded, tenant: Tenant, sign_in: Login
+) -> None:
+    admin.post(f"{page}oauth", {"way": "shared"})
+    come_back(admin, guarded.answer(sent(admin, f"{page}authorize", {"for": "everyone"})))
+    (forgotten,) = guarded.provider.clients
+    guarded.provider.clients.clear()
+    address = sent(admin, f"{page}authorize", {"for": "everyone"})
+    assert "not found" in httpx2.get(address).text, "nobody comes back from there"
+    operator = sign_in(make_person("operator", tenant))
+    assert "Register anew" not in operator.get(page).content.decode()
+    assert operator.post(f"{page}register").status_code == 403
+    assert "Register anew" in admin.get(page).content.decode()
+    said = words(admin.post(f"{page}register", follow=True).content.decode())
+    assert "TaskHub registers itself anew when somebody authorizes the server next." in said
+    assert "Register anew" not in said
+    assert Event.objects.get(action="server.registration.dropped").before["client_id"] == forgotten
+    assert ServerGrant.objects.get().client_id == forgotten, "it may be known again"
+    assert "There is no registration" in admin.post(f"{page}register", follow=True).content.decode()
+    come_back(admin, guarded.answer(sent(admin, f"{page}authorize", {"for": "everyone"})))
+    assert [ServerGrant.objects.get().client_id] == [*guarded.provider.clients] != [forgotten]
 
 
 def test_only_an_admin_authorizes_for_everyone(

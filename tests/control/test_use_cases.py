@@ -74,6 +74,7 @@ USE_CASES: dict[str, tuple[set[str], UseCase]] = {
     "servers.set_server_calls": (ADMINS, lambda by, on: servers.set_server_calls(by, on.server, 3)),
     "servers.set_server_enabled": (ADMINS, lambda by, on: servers.set_server_enabled(by, on.server, enabled=False)),
     "credentials.set_oauth": (ADMINS, lambda by, on: credentials.set_oauth(by, on.server, None)),
+    "credentials.register_anew": (ADMINS, lambda by, on: credentials.register_anew(by, on.server)),
     "servers.set_policy": (ADMINS, lambda by, on: servers.set_policy(by, on.tool, Policy(max_attempts=2))),
     "people.add_person": (ADMINS, lambda by, on: people.add_person(by, username="new.one", role="viewer")),
     "people.find_person": (ADMINS, lambda by, on: people.find_person(by, on.username)),

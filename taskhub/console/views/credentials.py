@@ -39,6 +39,17 @@ def server_oauth(request: ConsoleRequest, pk: int) -> HttpResponse:
     return redirect("server-detail", pk)
 
 
+@page("server.manage")
+@require_POST
+def server_register(request: ConsoleRequest, pk: int) -> HttpResponse:
+    """Have the hub register itself anew at the authorization server."""
+    if credentials.register_anew(request.caller, id_of(pk)):
+        messages.success(request, "TaskHub registers itself anew when somebody authorizes the server next.")
+    else:
+        messages.info(request, "There is no registration: TaskHub registers itself at the next authorization.")
+    return redirect("server-detail", pk)
+
+
 @page("server.view")
 @require_POST
 def server_authorize(request: ConsoleRequest, pk: int) -> HttpResponse:

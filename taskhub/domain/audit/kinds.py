@@ -93,6 +93,10 @@ EVENTS: Final[dict[str, Shape]] = {
         "way? issuer? client_id? scopes? secret?",
         "way? issuer? client_id? scopes? secret?",
     ),
+    "server.registration.dropped": Shape(
+        "The hub's registration at an authorization server was dropped: the next authorization makes another.",
+        before="issuer client_id",
+    ),
     "grant.given": Shape(
         "The hub was authorized at a server: by a person, for everyone, a person or a client.",
         after="for issuer scopes refreshes",

@@ -24,6 +24,8 @@ class OAuthRow:
     scopes: str
     lacking: str
     """The scopes without which the server refuses its lists."""
+    registered: bool
+    """Whether the client id is of a client that the hub registered by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ def oauth_of(server_id: int) -> OAuthRow | None:
         has_secret=row.client_secret is not None,
         scopes=row.scopes,
         lacking=row.lacking,
+        registered=bool(made),
     )
 
 

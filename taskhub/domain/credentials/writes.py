@@ -76,6 +76,27 @@ def _try_anew(server: Server, actor: Actor) -> None:
     answer_waiting(server.pk, Holder(), actor, all_=True)
 
 
+def register_anew(*, tenant_id: int, server_id: int, actor: Actor) -> bool:
+    """Drop the registration of the hub, so that it registers itself anew at the next authorization: for authorization
+    servers that do not know it any more, of which they tell people alone. Grants keep the client that they were issued
+    to. Returns whether there was one. Raises `NotFound`."""
+    with transaction.atomic():
+        server = _locked(tenant_id, server_id)
+        oauth = ServerOAuth.objects.select_for_update().filter(server=server).first()
+        if oauth is None or not oauth.registered:
+            return False
+        record_event(
+            "server.registration.dropped",
+            tenant_id=tenant_id,
+            target=server.name,
+            actor=actor,
+            before={"issuer": oauth.registered["issuer"][:300], "client_id": oauth.registered["id"][:300]},
+        )
+        oauth.registered = {}
+        oauth.save(update_fields=["registered"])
+    return True
+
+
 def revoke(*, tenant_id: int, server_id: int, grant_id: int, actor: Actor) -> bool:
     """Take a grant back: its tokens are erased here first, and then revoked at the authorization server. Returns
     whether that server confirmed it. Raises `NotFound`."""

@@ -17,6 +17,7 @@ from taskhub.cli.mcpjson import read_file, supposed_values_for, text_of, values_
 from taskhub.cli.oauth import (
     WantedOAuth,
     add_oauth_arguments,
+    add_register_argument,
     authorized,
     next_step,
     oauth_facts,
@@ -77,6 +78,7 @@ class Command(BaseCommand):
         edit.add_argument("--token-file", metavar="FILE", help=f"{TOKEN_HELP}; an empty one: no token")
         _given_arguments(edit)
         add_oauth_arguments(edit)
+        add_register_argument(edit)
         read = verb("import", "add the servers of an mcp.json, or that of a server.json: all, or none", named=False)
         read.add_argument(
             "file",
@@ -203,16 +205,19 @@ class Command(BaseCommand):
             review=_yes(options["review"]),
         )
         wanted = oauth_of_options(options)
-        if edit == ServerEdit() and wanted is None:
+        anew = options["oauth_register_anew"]
+        if edit == ServerEdit() and wanted is None and not anew:
             raise CommandError(
                 "Nothing to change: give --spec, --prefix, --token-file, --headers, --env, --cwd, --connect-seconds,"
-                " --calls, --shared, --own-process, --review, --protocol or --oauth."
+                " --calls, --shared, --own-process, --review, --protocol, --oauth or --oauth-register-anew."
             )
         before = servers.find_server(caller, options["name"])
         with transaction.atomic():
             servers.edit_server(caller, before.id, edit)
             if wanted is not None:
                 credentials.set_oauth(caller, before.id, wanted.settings)
+            if anew and not credentials.register_anew(caller, before.id):
+                raise CommandError(f"TaskHub has not registered itself for {before.name}.")
         self.stdout.write(f"{before.name} is changed.")
         self._next(before.id, wanted)
         self._dropped(before, servers.find_server(caller, before.name), edit)

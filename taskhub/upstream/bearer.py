@@ -24,10 +24,20 @@ LOOK_SECONDS: Final = 60.0
 class Bearer:
     """The token for the requests of one pool. Only for the event loop of the pool."""
 
-    def __init__(self, get: Callable[[str], Awaitable[Access]], fresh: Callable[[Access], bool]) -> None:
-        """`get` gets a token that is good now, and is not the given one; `fresh` says whether one is good still."""
+    def __init__(
+        self,
+        get: Callable[[str], Awaitable[Access]],
+        fresh: Callable[[Access], bool],
+        refuse: Callable[[str], Awaitable[None]] | None = None,
+    ) -> None:
+        """`get` gets a token that is good now, and is not the given one; `fresh` says whether one is good still.
+        `refuse` marks the grant of a token that the server refuses although it is new, and raises
+        `NeedsAuthorization`."""
         self._get = get
         self._fresh = fresh
+        self._refuse = refuse
+        self._untried = ""
+        """A token that is there because the server refused the one before, and that it has not taken yet."""
         self._renewed_at = -RENEW_SECONDS
         self._looked_at = -LOOK_SECONDS
         self.access: Access | None = None
@@ -53,12 +63,17 @@ class Bearer:
         looked = time.monotonic() - self._looked_at < LOOK_SECONDS
         if self.access is not None and self._fresh(self.access) and looked and not refused:
             return
-        if refused and time.monotonic() - self._renewed_at < RENEW_SECONDS:
-            refused = ""  # a server that refuses every token would have them refreshed all the time
-        elif refused:
-            self._renewed_at = time.monotonic()
         try:
-            self.use(await self._get(refused))
+            if refused and refused == self._untried and self._refuse is not None:
+                await self._refuse(refused)
+            if refused and time.monotonic() - self._renewed_at < RENEW_SECONDS:
+                refused = ""  # a server that refuses tokens now and then would have them refreshed all the time
+            elif refused:
+                self._renewed_at = time.monotonic()
+            access = await self._get(refused)
+            self.use(access)
+            if refused:
+                self._untried = access.token
         except NeedsAuthorization:
             self.access = None  # it is not sent any more, even if the server would take it
             raise
@@ -84,10 +99,13 @@ class Bearer:
 
     async def look(self, response: httpx2.Response) -> None:
         """A response hook of httpx2, which notes a refused token."""
+        sent = response.request.headers.get("Authorization", "").removeprefix("Bearer ")
         if response.status_code == HTTPStatus.UNAUTHORIZED:
-            self.refused = response.request.headers.get("Authorization", "").removeprefix("Bearer ")
+            self.refused = sent
             if not self.refused:
                 self.forget()
+        elif response.is_success and sent == self._untried:
+            self._untried = ""
 
 
 def _same_origin(server: httpx2.URL, asked: httpx2.URL) -> bool:

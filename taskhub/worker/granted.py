@@ -47,7 +47,11 @@ class Grants:
 
     def bearer(self, server_id: int) -> Bearer:
         """The token of the grant for all, or for the server's lists."""
-        return Bearer(lambda refused: self.access(server_id, None, refused), _fresh)
+        return Bearer(
+            lambda refused: self.access(server_id, None, refused),
+            _fresh,
+            lambda token: self._refuse(server_id, None, token),
+        )
 
     def _of_grant(self, grant_id: int, server_id: int, context_id: int) -> Bearer:
         """The token of this grant alone, which is for the calls of this client: never that of another grant."""
@@ -58,7 +62,12 @@ class Grants:
                 raise Unavailable(CHANGED)
             return found
 
-        return Bearer(get, _fresh)
+        return Bearer(get, _fresh, lambda token: self._refuse(server_id, context_id, token))
+
+    async def _refuse(self, server_id: int, context_id: int | None, token: str) -> None:
+        needs = await self._lanes.run(grants.refuse, server_id, context_id, token)
+        if needs is not None:
+            raise needs
 
     async def access(self, server_id: int, context_id: int | None, refused: str = "") -> Access:
         """A token that is good now, and that is not `refused`. Raises `NeedsAuthorization` or `Unavailable`. A refresh

@@ -154,6 +154,8 @@ class Guarded:
         self.wants_more = ""
         """What needs a further scope besides the call of `delete`: `/`, all requests, or `tools/list`, which is then
         refused by an error of JSON-RPC too."""
+        self.refuses = False
+        """Whether its MCP server refuses every token."""
         self.robots = False
         """Whether it issues tokens for client credentials, at another token endpoint, instead of to people."""
         self.robots_secret = "robots-secret"
@@ -270,6 +272,10 @@ class Guarded:
                 return
             if scope.get("path") == "/token" and self.down is not None:
                 await Response(status_code=self.down)(scope, receive, send)
+                return
+            if scope.get("path") == "/mcp" and self.refuses:
+                told = f'Bearer resource_metadata="{self.base}/.well-known/oauth-protected-resource/mcp"'
+                await Response(status_code=401, headers={"WWW-Authenticate": told})(scope, receive, send)
                 return
             if scope.get("path") == "/mcp" and self.inside is not None:
                 token = Request(scope).headers.get("authorization", "").removeprefix("Bearer ")

@@ -104,3 +104,25 @@ def test_a_refused_token_is_refreshed_once_a_minute(bearer: Bearer, grant: Grant
     for _ in range(4):
         sent(bearer, SERVER, 401)
     assert grant.looks.count("first") == 1
+
+
+def test_a_new_token_that_the_server_refuses_too_ends_the_grant_unless_it_was_taken_once(
+    grant: Grant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("taskhub.upstream.bearer.RENEW_SECONDS", 0)
+    ended: list[str] = []
+
+    async def refuse(token: str) -> None:
+        ended.append(token)
+        raise NeedsAuthorization("It needs to be authorized again", holder=Holder())
+
+    bearer = Bearer(grant.get, lambda access: True, refuse)
+    sent(bearer, SERVER, status=401)
+    grant.token = "second"
+    assert sent(bearer, SERVER) == "Bearer second"
+    sent(bearer, SERVER, status=401)  # later: it has expired
+    grant.token = "third"
+    assert sent(bearer, SERVER, status=401) == "Bearer third"
+    assert ended == []
+    assert sent(bearer, SERVER) is None
+    assert ended == ["third"]

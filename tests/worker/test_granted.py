@@ -95,6 +95,25 @@ def test_a_call_whose_authorization_was_ended_waits_for_a_new_one_instead_of_fai
         assert token not in str(list(Event.objects.values_list("before", "after", "reason")))
 
 
+@pytest.mark.parametrize("way", [Way.SHARED, Way.EACH])
+def test_an_authorization_whose_new_token_the_server_refuses_for_its_lists_is_over(
+    hall: Hall, guarded: Guarded, admin: Actor, way: Way
+) -> None:
+    server = protected(hall, guarded, way, admin)
+    authorize(server, guarded, "acme", admin)
+    guarded.refuses = True
+    hall.start()
+    wait_until(lambda: ServerGrant.objects.get().state == "lapsed", "a grant to be authorized again")
+    assert ServerGrant.objects.get().problem == "the server refuses its access token"
+    assert len(guarded.refreshes) == 1
+    says = "again: the server refuses its access token"
+    wait_until(lambda: says in Server.objects.get(pk=server.pk).problem, "the reason")
+    assert Event.objects.filter(action="grant.lapsed").count() == 1
+    guarded.refuses = False
+    authorize(server, guarded, "acme-two", admin)
+    listed(server)
+
+
 def test_a_grant_that_is_revoked_while_the_call_waits_for_approval_is_asked_for_anew(
     hall: Hall, guarded: Guarded, admin: Actor
 ) -> None:

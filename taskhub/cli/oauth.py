@@ -81,7 +81,8 @@ def oauth_facts(server_id: int) -> dict[str, Any]:
     shown = []
     for grant in reads.grants_of(server_id):
         state = "good" if grant.state == "good" else f"to be authorized again: {grant.problem}"
-        shown.append(f"{grant.holder or 'everyone'} ({state})")
+        nobody = "the lists alone" if oauth.way is Way.EACH else "everyone"
+        shown.append(f"{nobody if grant.shared else grant.holder} ({state})")
     return {
         "oauth": str(oauth.way),
         "oauth_issuer": oauth.issuer,

@@ -11,7 +11,7 @@ from django.core.management.base import CommandError
 
 from taskhub.domain.catalogue.sync import enabled_servers
 from taskhub.domain.clients.principals import default_tenant
-from taskhub.store.models import Event, Server, ServerOAuth
+from taskhub.store.models import Event, Server, ServerGrant, ServerOAuth
 from tests.cli.shell import run
 from tests.factories import make_context, make_server, make_task, make_tool
 
@@ -206,6 +206,13 @@ def test_the_hub_is_registered_anew(acme: Server) -> None:
     assert json.loads(run("server", "show", "acme", "--json")[1])["oauth_client_id"] == ""
     event = Event.objects.get(action="server.registration.dropped")
     assert (event.actor, event.before["client_id"]) == ("manage.py", "forgotten")
+
+
+def test_a_grant_for_the_lists_is_not_shown_as_one_for_everyone(acme: Server) -> None:
+    for way, whom in (("shared", "everyone"), ("each", "the lists alone")):
+        run("server", "edit", "acme", "--oauth", way)
+        ServerGrant.objects.create(server=acme, issuer="https://login.example")
+        assert json.loads(run("server", "show", "acme", "--json")[1])["authorized_for"] == [f"{whom} (good)"]
 
 
 def test_a_server_is_added_with_oauth_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

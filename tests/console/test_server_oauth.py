@@ -210,6 +210,10 @@ def test_a_person_authorizes_beforehand_on_the_page_and_revokes_it(
     grant = ServerGrant.objects.get()
     assert grant.user_id == viewer.user_id
     assert viewer.username in words(own.get(page).content.decode())
+    come_back(admin, guarded.answer(sent(admin, f"{page}authorize", {"for": "everyone"})))
+    given = Event.objects.filter(action="grant.given").order_by("id")
+    assert [event.after["for"] for event in given] == [viewer.username, "its lists"]
+    ServerGrant.objects.filter(user=None).delete()
     assert own.post(f"{page}grants/{grant.pk}/revoke").status_code == 302
     assert not ServerGrant.objects.exists()
 

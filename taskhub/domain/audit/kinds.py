@@ -98,7 +98,7 @@ EVENTS: Final[dict[str, Shape]] = {
         before="issuer client_id",
     ),
     "grant.given": Shape(
-        "The hub was authorized at a server: by a person, for everyone, a person or a client.",
+        "The hub was authorized at a server: by a person, for everyone, its lists, a person or a client.",
         after="for issuer scopes refreshes",
     ),
     "grant.refreshed": Shape("An authorization was refreshed; recorded once a day.", after="for"),

@@ -200,7 +200,8 @@ def _store(request: GrantRequest, issued: Tokens, actor: Actor) -> int:
     holder = Holder(request.user_id, request.context_id)
     with transaction.atomic():
         server = Server.objects.select_for_update().get(pk=request.server_id)
-        if server.removed_at is not None or not ServerOAuth.objects.filter(server=server).exists():
+        oauth = ServerOAuth.objects.filter(server=server).first()
+        if server.removed_at is not None or oauth is None:
             raise Refused(f"{server.name} is authorized in another way now. Begin again.")
         grants_for(server.pk, holder).delete()
         if holder == Holder():
@@ -224,7 +225,7 @@ def _store(request: GrantRequest, issued: Tokens, actor: Actor) -> int:
             target=server.name,
             actor=actor,
             after={
-                "for": holder_name(holder),
+                "for": holder_name(holder, oauth.way),
                 "issuer": request.issuer[:300],
                 "scopes": issued.scopes or request.scopes,
                 "refreshes": bool(issued.refresh),

@@ -196,7 +196,7 @@ def settle(due: Due, exchanged: Exchanged) -> Access:
                 tenant_id=due.tenant_id,
                 target=due.server_name,
                 actor=WORKER,
-                after={"for": holder_name(due.holder)},
+                after={"for": holder_name(due.holder, due.way)},
             )
     return Access(due.grant_id, new.access, new.expires_at)
 
@@ -293,14 +293,15 @@ def grants_for(server_id: int, holder: Holder) -> QuerySet[ServerGrant]:
     return ServerGrant.objects.filter(server_id=server_id, **wanted)
 
 
-def holder_name(holder: Holder) -> str:
-    """For whom a grant is, in the audit log: a person's or a client's name, or `everyone`."""
+def holder_name(holder: Holder, way: str) -> str:
+    """For whom a grant is, in the audit log and on pages: a person's or a client's name, `everyone`, or `its lists`
+    where each has a grant of their own."""
     if holder.user_id is not None:
         users: Any = get_user_model()
         return str(users.objects.filter(pk=holder.user_id).values_list("username", flat=True).first() or "")
     if holder.context_id is not None:
         return str(AuthContext.objects.filter(pk=holder.context_id).values_list("name", flat=True).first() or "")
-    return "everyone"
+    return "its lists" if way == Way.EACH else "everyone"
 
 
 def client_of(oauth: Any, client_id: str = "", registered: Mapping[str, Any] = _NONE) -> Client | None:
@@ -388,18 +389,19 @@ def _again(row: _Row, problem: str) -> NeedsAuthorization:
 def _lapsed(row: _Row, problem: str) -> NeedsAuthorization:
     """Mark the grant. Returns the error to raise."""
     assert row.grant_id is not None
-    _lapse(row.grant_id, row.version, problem, row.tenant_id, row.name, row.holder)
+    _lapse(row.grant_id, row.version, problem, row.tenant_id, row.name, holder_name(row.holder, row.way))
     return _again(row, problem)
 
 
 def _lapsed_due(due: Due, problem: str) -> NeedsAuthorization:
-    _lapse(due.grant_id, due.version, problem, due.tenant_id, due.server_name, due.holder)
+    whom = holder_name(due.holder, due.way)
+    _lapse(due.grant_id, due.version, problem, due.tenant_id, due.server_name, whom)
     message = f"Server {due.server_name} needs to be authorized again: {problem}"
     return NeedsAuthorization(message, holder=due.holder)
 
 
 def _lapse(
-    grant_id: int, version: int, problem: str, tenant_id: int, server: str, holder: Holder, actor: Actor = WORKER
+    grant_id: int, version: int, problem: str, tenant_id: int, server: str, whom: str, actor: Actor = WORKER
 ) -> None:
     with transaction.atomic():
         if _LAPSE(held=grant_id, version=version, problem=problem[:1_000]) is None:
@@ -409,7 +411,7 @@ def _lapse(
             tenant_id=tenant_id,
             target=server,
             actor=actor,
-            after={"for": holder_name(holder), "problem": problem[:1_000]},
+            after={"for": whom, "problem": problem[:1_000]},
         )
         notify(CatalogueChanged())
 

@@ -111,7 +111,7 @@ def revoke(*, tenant_id: int, server_id: int, grant_id: int, actor: Actor) -> bo
             tenant_id=tenant_id,
             target=server.name,
             actor=actor,
-            before={"for": holder_name(Holder(grant.user_id, grant.context_id))},
+            before={"for": holder_name(Holder(grant.user_id, grant.context_id), oauth.way)},
         )
         grant.delete()
         announce(server.pk)

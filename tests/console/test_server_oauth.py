@@ -13,7 +13,9 @@ from django.test import Client
 
 from taskhub.core.records import NewQuestion
 from taskhub.core.states import Audience, QuestionKind, State
+from taskhub.domain.credentials import flow
 from taskhub.domain.credentials.listing import not_listed
+from taskhub.lib.throttle import Throttle
 from taskhub.store.models import AuthContext, Event, GrantRequest, Question, Server, ServerGrant, ServerOAuth, Tenant
 from tests.console.admin import words
 from tests.console.conftest import Login
@@ -93,8 +95,16 @@ def test_an_admin_authorizes_it_for_all_sees_by_whom_and_revokes_it(
 
 
 def test_an_answer_counts_once_and_in_its_own_browser_session_only(
-    admin: Client, page: str, guarded: Guarded, tenant: Tenant, sign_in: Login
+    admin: Client,
+    page: str,
+    guarded: Guarded,
+    tenant: Tenant,
+    sign_in: Login,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    caplog.set_level("INFO", flow.__name__)
+    monkeypatch.setattr(flow, "_TELLS", Throttle(60))
     admin.post(f"{page}oauth", {"way": "shared"})
     answer = guarded.answer(sent(admin, f"{page}authorize", {"for": "everyone"}))
     other = sign_in(make_person("admin", tenant))
@@ -103,7 +113,12 @@ def test_an_answer_counts_once_and_in_its_own_browser_session_only(
     assert "belongs to no authorization" in refused.content.decode()
     assert come_back(admin, answer) == page
     assert admin.get("/servers/oauth/callback/", answer).status_code == 409
-    assert admin.get("/servers/oauth/callback/", {"code": "x", "state": "made-up"}).status_code == 409
+    for _ in range(3):
+        assert admin.get("/servers/oauth/callback/", {"code": "x", "state": "made-up"}).status_code == 409
+    told = [record.getMessage() for record in caplog.records if record.name == flow.__name__]
+    assert len(told) == 1
+    assert "belongs to no authorization" in told[0]
+    assert not any(part in told[0] for part in answer.values())
     assert not GrantRequest.objects.exists()
 
 
@@ -113,10 +128,16 @@ def test_a_refusal_and_an_answer_of_another_issuer_make_no_grant(admin: Client, 
     refused = admin.get("/servers/oauth/callback/", {"error": "access_denied", "state": state})
     assert refused.status_code == 400
     assert "did not authorize TaskHub: access_denied" in refused.content.decode()
+    assert f'href="{page}"' in refused.content.decode(), "the way back"
     answer = guarded.answer(sent(admin, f"{page}authorize", {"for": "everyone"}))
     mixed_up = admin.get("/servers/oauth/callback/", {**answer, "iss": "https://evil.example"})
     assert "another authorization server" in mixed_up.content.decode()
     assert not ServerGrant.objects.exists()
+    denied, mixed = Event.objects.filter(action="grant.refused").order_by("id")
+    assert (denied.target, denied.actor, denied.after["for"]) == ("guarded", "root", "everyone")
+    assert "access_denied" in denied.after["problem"]
+    assert "another authorization server" in mixed.after["problem"]
+    assert answer["code"] not in str(mixed.after)
 
 
 def test_an_authorization_server_that_forgot_the_hub_is_shown_a_new_client(

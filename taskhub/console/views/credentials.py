@@ -17,6 +17,7 @@ from taskhub.control import credentials, questions
 from taskhub.core.errors import Invalid
 from taskhub.domain.address import base_url
 from taskhub.domain.credentials.flow import Sending
+from taskhub.domain.credentials.records import NotAuthorized
 from taskhub.domain.people.browser_sessions import row_key
 
 ANSWER: Final = ("code", "state", "iss", "error", "error_description")
@@ -77,7 +78,11 @@ def question_authorize(request: ConsoleRequest, pk: int) -> HttpResponse:
 def oauth_callback(request: ConsoleRequest) -> HttpResponse:
     """Take a person back from an authorization server."""
     answer = {name: request.GET[name][:MAX_PARAMETER] for name in ANSWER if name in request.GET}
-    came = credentials.finish_authorization(request.caller, session_key=_session(request), answer=answer)
+    try:
+        came = credentials.finish_authorization(request.caller, session_key=_session(request), answer=answer)
+    except NotAuthorized as error:
+        said = {"status": 400, "title": "Not authorized", "message": error.message, "back": error.back}
+        return render(request, "error.html", said, status=400)
     goes_on = f" Calls that waited for it and go on: {came.calls}." if came.calls else ""
     messages.success(request, f"{came.server} is authorized.{goes_on}")
     return redirect(came.back)

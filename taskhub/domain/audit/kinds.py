@@ -101,6 +101,10 @@ EVENTS: Final[dict[str, Shape]] = {
         "The hub was authorized at a server: by a person, for everyone, its lists, a person or a client.",
         after="for issuer scopes refreshes",
     ),
+    "grant.refused": Shape(
+        "An authorization that a person had begun came to nothing: refused by them or by the authorization server.",
+        after="for problem",
+    ),
     "grant.refreshed": Shape("An authorization was refreshed; recorded once a day.", after="for"),
     "grant.lapsed": Shape("An authorization is good for nothing any more.", after="for problem"),
     "grant.revoked": Shape("An authorization was taken back, and its tokens erased.", before="for"),

@@ -6,6 +6,7 @@ is stored, and the PKCE verifier encrypted.
 
 from __future__ import annotations
 
+import logging
 import secrets
 import time
 from dataclasses import dataclass
@@ -30,14 +31,26 @@ from taskhub.domain.credentials.grants import (
     union,
     without,
 )
-from taskhub.domain.credentials.records import Client, Denied, Found, Holder, Tokens, Unanswered, Way
+from taskhub.domain.credentials.records import (
+    Client,
+    Denied,
+    Found,
+    Holder,
+    NotAuthorized,
+    Tokens,
+    Unanswered,
+    Way,
+)
 from taskhub.domain.questions.answer import answer_authorization
 from taskhub.lib import ids
 from taskhub.lib.addresses import WebAddress, web_address
 from taskhub.lib.signing import InvalidToken
 from taskhub.lib.signs import spelled
+from taskhub.lib.throttle import Throttle
 from taskhub.store import statements
 from taskhub.store.models import GrantRequest, Server, ServerGrant, ServerOAuth
+
+logger = logging.getLogger(__name__)
 
 CALLBACK: Final = "/servers/oauth/callback/"
 """The path to which authorization servers send people back."""
@@ -48,6 +61,9 @@ REQUEST_SECONDS: Final = 600
 MAX_REQUESTS: Final = 20
 """The most authorizations that one person may have under way."""
 CLIENT_NAME: Final = "TaskHub"
+TELL_SECONDS: Final = 60.0
+"""An answer that belongs to no authorization is logged once in so many seconds: anybody can send a browser with one."""
+_TELLS: Final = Throttle(TELL_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +177,32 @@ def begin(
 def finish(*, tenant_id: int, session_key: str, by: int, for_all: bool, answer: dict[str, str], actor: Actor) -> Came:
     """Take back a person with the answer of the authorization server: redeem the code, store the grant, and let the
     calls that wait for it go on. Raises `Refused` if the answer belongs to no request of this browser session, or was
-    given before, or if the grant would be for all and the person may not do that (`for_all`), and `Invalid` with the
-    reason if it is no grant."""
+    given before, and `NotAuthorized` with the reason if it is no grant, or if the grant would be for all and the person
+    may not do that (`for_all`)."""
     request = _redeemed(tenant_id, session_key, by, answer.get("state", ""))
+    if request is None:
+        if _TELLS():
+            logger.info(
+                "an answer of an authorization server was refused: it belongs to no authorization that %s has begun in"
+                " this browser, or it came again",
+                actor.name,
+            )
+        raise Refused(
+            "This answer belongs to no authorization that was begun in this browser, or it was used before."
+            " Begin again."
+        )
+    try:
+        calls = _store(request, _issued(request, answer, for_all=for_all), actor)
+    except (Invalid, Refused) as error:
+        _failed(request, error.message, actor)
+        raise NotAuthorized(error.message, back=request.back) from None
+    return Came(request.server_id, request.server.name, request.back, calls)
+
+
+def _issued(request: GrantRequest, answer: dict[str, str], *, for_all: bool) -> Tokens:
+    """The tokens for the code in an answer. Raises `Refused` or `Invalid` with the reason if there are none."""
+    if request.created_at < datetime.now(UTC) - timedelta(seconds=REQUEST_SECONDS):
+        raise Refused(f"This took longer than {REQUEST_SECONDS // 60} minutes. Begin again.")
     server, oauth = request.server, _oauth_of(request.server)
     found = None if oauth is None else discovery.read(oauth.found)
     if oauth is None or found is None or found.issuer != request.issuer or server.removed_at is not None:
@@ -177,7 +216,7 @@ def finish(*, tenant_id: int, session_key: str, by: int, for_all: bool, answer: 
         raise Invalid(f"{issuer} did not authorize TaskHub: {_error(answer)}.")
     try:
         client = client_of(oauth, request.client_id, request.registered) or Client(request.client_id)
-        issued = tokens.redeem(
+        return tokens.redeem(
             found,
             client,
             code=answer["code"],
@@ -191,8 +230,19 @@ def finish(*, tenant_id: int, session_key: str, by: int, for_all: bool, answer: 
         raise Invalid(f"{issuer} did not redeem the code: {error}.") from None
     except InvalidToken:
         raise Refused("A secret of this server was encrypted with another SECRET_KEY: set it again first.") from None
-    calls = _store(request, issued, actor)
-    return Came(server.pk, server.name, request.back, calls)
+
+
+def _failed(request: GrantRequest, problem: str, actor: Actor) -> None:
+    server, oauth = request.server, _oauth_of(request.server)
+    whom = holder_name(Holder(request.user_id, request.context_id), "" if oauth is None else oauth.way)
+    logger.info("server %s was not authorized for %s by %s: %s", server.name, whom, actor.name, problem)
+    record_event(
+        "grant.refused",
+        tenant_id=server.tenant_id,
+        target=server.name,
+        actor=actor,
+        after={"for": whom, "problem": problem[:1_000]},
+    )
 
 
 def _store(request: GrantRequest, issued: Tokens, actor: Actor) -> int:
@@ -322,8 +372,8 @@ def _make_room(by: int) -> None:
     GrantRequest.objects.filter(pk__in=list(newest[MAX_REQUESTS - 1 : MAX_REQUESTS + 100])).delete()
 
 
-def _redeemed(tenant_id: int, session_key: str, by: int, state: str) -> GrantRequest:
-    """The request with this state, which is gone from the database then."""
+def _redeemed(tenant_id: int, session_key: str, by: int, state: str) -> GrantRequest | None:
+    """The request with this state, which is gone from the database then; `None` if there is none."""
     with transaction.atomic():
         request = (
             GrantRequest.objects.select_for_update(of=("self",))
@@ -333,14 +383,8 @@ def _redeemed(tenant_id: int, session_key: str, by: int, state: str) -> GrantReq
             )
             .first()
         )
-        if request is None:
-            raise Refused(
-                "This answer belongs to no authorization that was begun in this browser, or it was used before."
-                " Begin again."
-            )
-        GrantRequest.objects.filter(pk=request.pk).delete()
-    if request.created_at < datetime.now(UTC) - timedelta(seconds=REQUEST_SECONDS):
-        raise Refused(f"This took longer than {REQUEST_SECONDS // 60} minutes. Begin again.")
+        if request is not None:
+            GrantRequest.objects.filter(pk=request.pk).delete()
     return request
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
-from taskhub.core.errors import Unavailable
+from taskhub.core.errors import Invalid, Unavailable
 
 MAX_CLIENT_ID: Final = 1_000
 """Characters of a client id that an admin gives."""
@@ -125,6 +125,15 @@ class NeedsAuthorization(Unavailable):
         super().__init__(message)
         self.holder = holder
         self.scopes = scopes
+
+
+class NotAuthorized(Invalid):
+    """An authorization that was begun came to nothing. The message says why; `back`: the path from which the person
+    came."""
+
+    def __init__(self, message: str, *, back: str) -> None:
+        super().__init__(message)
+        self.back = back
 
 
 class Gone(Unavailable):

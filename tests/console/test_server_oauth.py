@@ -73,6 +73,9 @@ def test_an_admin_authorizes_it_for_all_sees_by_whom_and_revokes_it(
     assert admin.post(f"{page}oauth", {"way": "shared"}).status_code == 302
     shown = words(admin.get(page).content.decode())
     assert "Nobody has authorized it yet." in shown
+    assert "Authorize guarded for everyone" in words(
+        admin.post(f"{page}authorize", {"for": "everyone"}).content.decode()
+    )
     address = sent(admin, f"{page}authorize", {"for": "everyone"})
     assert address.startswith(f"{guarded.base}/authorize?")
     assert "code_challenge_method=S256" in address
@@ -227,6 +230,10 @@ def test_a_person_authorizes_beforehand_on_the_page_and_revokes_it(
     admin.post(f"{page}oauth", {"way": "each"})
     viewer = make_person("viewer", tenant)
     own = sign_in(viewer)
+    assert "Authorize guarded for your programs" in words(own.post(f"{page}authorize").content.decode())
+    lists = words(admin.post(f"{page}authorize", {"for": "everyone"}).content.decode())
+    assert "Authorize guarded for its lists" in lists
+    assert "no call is made with it" in lists
     assert come_back(own, guarded.answer(sent(own, f"{page}authorize"))) == page
     grant = ServerGrant.objects.get()
     assert grant.user_id == viewer.user_id
@@ -248,6 +255,9 @@ def test_a_client_is_authorized_by_whoever_answers_questions(
     operator = sign_in(make_person("operator", tenant))
     shown = words(operator.get(f"/inbox/{question.pk}/").content.decode())
     assert "It is authorized for ci alone" in shown
+    leads = words(operator.post(f"/inbox/{question.pk}/authorize").content.decode())
+    assert "Authorize guarded for client ci" in leads
+    assert "an admin does that on the server’s page" in leads
     come_back(operator, guarded.answer(sent(operator, f"/inbox/{question.pk}/authorize")))
     assert ServerGrant.objects.get().context_id == context.pk
 

@@ -106,7 +106,8 @@ def grant_revoke(request: ConsoleRequest, pk: int, grant: int) -> HttpResponse:
 def _page(request: ConsoleRequest, sending: Sending) -> HttpResponse:
     """The page with the link to the authorization server: a person sees first where it leads. A redirect would be
     refused by the content security policy, which allows forms to lead to the hub only."""
-    return render(request, "console/authorize.html", {"sending": sending})
+    shown = {"sending": sending, "can_manage": request.caller.may("server.manage")}
+    return render(request, "console/authorize.html", shown)
 
 
 def _session(request: ConsoleRequest) -> str:

@@ -76,13 +76,19 @@ class _Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """Where a person is sent. `server`: the name of the server; `leads_to`: the parsed address; `back`: the path from
-    which they came."""
+    """Where a person is sent. `server`: the name of the server; `whom`: for whom, as `holder_name` says, which is the
+    person, a client or neither by `person` and `client`; `leads_to`: the parsed address; `back`: the path from which
+    they came; `registered`: whether the hub is there as a client that it registered by itself."""
 
+    server_id: int
     server: str
+    whom: str
+    person: bool
+    client: bool
     leads_to: WebAddress
     scopes: str
     back: str
+    registered: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +177,17 @@ def begin(
         **({"prompt": "consent"} if "offline_access" in asked.split() else {}),
     }
     glue = "&" if "?" in found.authorization_endpoint else "?"
-    return Sending(server.name, web_address(f"{found.authorization_endpoint}{glue}{urlencode(query)}"), asked, back)
+    return Sending(
+        server.pk,
+        server.name,
+        whom=holder_name(holder, oauth.way),
+        person=holder.user_id is not None,
+        client=holder.context_id is not None,
+        leads_to=web_address(f"{found.authorization_endpoint}{glue}{urlencode(query)}"),
+        scopes=asked,
+        back=back,
+        registered=bool(registered),
+    )
 
 
 def finish(*, tenant_id: int, session_key: str, by: int, for_all: bool, answer: dict[str, str], actor: Actor) -> Came:

@@ -260,6 +260,9 @@ def test_a_client_is_authorized_by_whoever_answers_questions(
     assert "an admin does that on the server’s page" in leads
     come_back(operator, guarded.answer(sent(operator, f"/inbox/{question.pk}/authorize")))
     assert ServerGrant.objects.get().context_id == context.pk
+    shown = words(operator.get(page).content.decode())
+    assert "ci tools" in shown[shown.index("Who has authorized it; what is for other people, admins see") :]
+    assert "admins see" not in words(admin.get(page).content.decode())
 
 
 def test_what_does_not_fit_is_said_beside_its_field(admin: Client, page: str) -> None:

@@ -339,12 +339,15 @@ def _news(tools: Sequence[servers.ToolRow]) -> str:
 
 
 def _grants(request: ConsoleRequest, server_id: int) -> tuple[GrantRow, ...]:
-    """The grants that the person may see: with the permission to manage servers all, else their own and the one for
-    everyone."""
+    """The grants that the person may see: with the permission to manage servers all, else their own, the one for
+    everyone, and those of clients, if they may see clients."""
     found = grants_of(server_id)
     if request.caller.may("server.manage"):
         return found
-    return tuple(grant for grant in found if grant.shared or grant.user_id == request.person.user_id)
+    clients, own = request.caller.may("client.view"), request.person.user_id
+    return tuple(
+        grant for grant in found if grant.shared or grant.user_id == own or (clients and grant.context_id is not None)
+    )
 
 
 def _sorted(offers: Sequence[OfferRow]) -> tuple[list[OfferRow], list[OfferRow], list[OfferRow]]:

@@ -46,8 +46,13 @@ def discover(server_url: str, *, way: Way, issuer: str = "") -> Found:
     which says what is missing or wrong."""
     given = hosts_given(server_url, issuer)
     challenge = _challenge(server_url, given)
-    resource = _resource(server_url, challenge.field("resource_metadata"), given)
-    metadata = _metadata(_issuer(server_url, resource, issuer), server_url, given)
+    resource, trouble = _resource(server_url, challenge.field("resource_metadata"), given)
+    try:
+        metadata = _metadata(_issuer(server_url, resource, issuer), server_url, given)
+    except Invalid as error:
+        if not trouble:
+            raise
+        raise Invalid(f"{trouble} {error.message}", field="oauth") from None
     _check(metadata, way)
     scopes = challenge.field("scope") or " ".join((resource and resource.scopes_supported) or ())
     return Found(
@@ -102,12 +107,16 @@ def _challenge(server_url: str, given: Collection[str]) -> _Challenge:
     return _Challenge(answer.challenge if answer.status in (401, 403) else "")
 
 
-def _resource(server_url: str, named: str, given: Collection[str]) -> ProtectedResourceMetadata | None:
-    """The metadata of the server as a protected resource; `None` if it has none, as before 2025-06-18."""
+def _resource(server_url: str, named: str, given: Collection[str]) -> tuple[ProtectedResourceMetadata | None, str]:
+    """The metadata of the server as a protected resource; `None` if it has none, as before 2025-06-18, or if it cannot
+    be read, with a sentence that says why."""
+    trouble = ""
     for url in build_protected_resource_metadata_discovery_urls(named or None, server_url):
         try:
             answer = web.get(url, given)
             if answer.status != 200:
+                if failed := _failed(answer.status):
+                    trouble = trouble or f"The server’s OAuth metadata cannot be read: {failed}."
                 continue
             found = ProtectedResourceMetadata.model_validate(answer.body)
         except (Unfit, Unanswered) as error:
@@ -120,8 +129,16 @@ def _resource(server_url: str, named: str, given: Collection[str]) -> ProtectedR
             raise Invalid(
                 f"The server’s OAuth metadata is for another resource, {_shown(found.resource)}.", field="oauth"
             )
-        return found
-    return None
+        return found, ""
+    return None, trouble
+
+
+def _failed(status: int) -> str:
+    """Why an answer with this status, which is not 200, does not mean that there is no such document; empty if it means
+    that."""
+    if 300 <= status < 400:
+        return f"HTTP {status}, which leads elsewhere, and is not followed"
+    return f"HTTP {status}" if status >= 500 or status == 429 else ""
 
 
 def _issuer(server_url: str, resource: ProtectedResourceMetadata | None, wanted: str) -> str:
@@ -150,6 +167,8 @@ def _metadata(issuer: str, server_url: str, given: Collection[str]) -> _Metadata
             why = str(error)
             continue
         if answer.status != 200:
+            if failed := _failed(answer.status):
+                why = f"the OAuth metadata of {_shown(expected)} cannot be read: {failed}"
             continue
         try:
             found = _Metadata.model_validate(answer.body)
@@ -196,8 +215,9 @@ def _endpoint(url: AnyHttpUrl | None, given: Collection[str]) -> str:
 
 
 def _sentence(words: object) -> str:
+    """The words as a sentence. An address or a host at its beginning stays as it is."""
     text = str(words)
-    return text[:1].upper() + text[1:]
+    return text[:1].upper() + text[1:] if text.startswith("the ") else text
 
 
 def _shown(text: object) -> str:

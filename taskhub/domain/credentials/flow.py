@@ -146,7 +146,7 @@ def begin(
     except InvalidToken:
         raise Refused("A secret of this server was encrypted with another SECRET_KEY: set it again first.") from None
     except (Denied, Unanswered) as error:
-        raise Invalid(f"{spelled(found.issuer)[:200]} cannot be asked: {error}.", field="oauth") from None
+        raise Invalid(f"TaskHub is no client of {spelled(found.issuer)[:200]}: {error}.", field="oauth") from None
     pkce, state = PKCEParameters.generate(), secrets.token_urlsafe(32)
     with transaction.atomic():
         _keep(server, oauth, found, registered)
@@ -240,10 +240,12 @@ def _issued(request: GrantRequest, answer: dict[str, str], *, for_all: bool) -> 
             redirect_uri=request.redirect_uri,
             given=discovery.hosts_given(target_of(server), oauth.issuer),
         )
-    except (Denied, Unanswered) as error:
+    except Denied as error:
         if str(error).startswith("invalid_client"):
             forget_client(server.pk, request.client_id)
         raise Invalid(f"{issuer} did not redeem the code: {error}.") from None
+    except Unanswered as error:
+        raise Invalid(f"The code was not redeemed at {issuer}: {error}.") from None
     except InvalidToken:
         raise Refused("A secret of this server was encrypted with another SECRET_KEY: set it again first.") from None
 

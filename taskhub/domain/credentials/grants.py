@@ -171,6 +171,7 @@ def settle(due: Due, exchanged: Exchanged) -> Access:
     if exchanged.denied:
         if exchanged.denied.startswith("invalid_client"):
             forget_client(due.server_id, due.client.id)
+        _found(due, exchanged)
         raise _lapsed_due(due, f"its authorization server refuses it ({exchanged.denied})")
     if exchanged.tokens is None:
         _LEAVE(held=due.grant_id, version=due.version)
@@ -188,8 +189,7 @@ def settle(due: Due, exchanged: Exchanged) -> Access:
         if tells is None:
             there = ServerGrant.objects.filter(pk=due.grant_id).exists()
             raise (Unavailable if there else Gone)(f"The authorization of {due.server_name} was changed meanwhile")
-        if due.found is None and exchanged.found is not None:
-            ServerOAuth.objects.filter(server_id=due.server_id).update(found=discovery.stored(exchanged.found))
+        _found(due, exchanged)
         if tells:
             record_event(
                 "grant.refreshed",
@@ -199,6 +199,14 @@ def settle(due: Due, exchanged: Exchanged) -> Access:
                 after={"for": holder_name(due.holder, due.way)},
             )
     return Access(due.grant_id, new.access, new.expires_at)
+
+
+def _found(due: Due, exchanged: Exchanged) -> None:
+    """Store what was found out about the authorization server, if it was looked for now."""
+    if due.found is None and exchanged.found is not None:
+        there = ServerGrant.objects.filter(pk=due.grant_id, version=due.version).exists()
+        if there or exchanged.tokens is not None:
+            ServerOAuth.objects.filter(server_id=due.server_id).update(found=discovery.stored(exchanged.found))
 
 
 def access(server_id: int, context_id: int | None = None, *, refused: str = "") -> Access:

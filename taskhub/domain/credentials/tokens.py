@@ -130,13 +130,13 @@ def _tokens(
     if answer.status in _REFUSALS and answer.body.get("error") not in (None, *_PASSING):
         raise Denied(without_values(_why(answer), {*secrets, client.secret}))
     if answer.status != 200:
-        raise Unanswered(f"its authorization server answered HTTP {answer.status}")
+        raise Unanswered(f"the authorization server answered HTTP {answer.status}")
     try:
         issued = OAuthToken.model_validate(answer.body)
     except ValidationError:
-        raise Unanswered("its authorization server sent something that is no bearer token") from None
+        raise Unanswered("the authorization server sent something that is no bearer token") from None
     if not _TOKEN.fullmatch(issued.access_token) or not _TOKEN.fullmatch(issued.refresh_token or "-"):
-        raise Unanswered("its authorization server sent a token that cannot be sent in a header")
+        raise Unanswered("the authorization server sent a token that cannot be sent in a header")
     expires_at = None
     if issued.expires_in is not None:
         expires_at = datetime.now(UTC) + timedelta(seconds=max(0, min(issued.expires_in, 10 * 365 * 86_400)))

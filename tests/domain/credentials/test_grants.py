@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from taskhub.core.errors import Invalid, Refused, Unavailable
 from taskhub.core.records import Actor
 from taskhub.core.states import Door
 from taskhub.domain.catalogue.reads import vault
-from taskhub.domain.credentials import flow, grants, writes
+from taskhub.domain.credentials import flow, grants, reads, writes
 from taskhub.domain.credentials.records import (
     Access,
     Busy,
@@ -23,6 +24,7 @@ from taskhub.domain.credentials.records import (
     Gone,
     Holder,
     NeedsAuthorization,
+    NotAuthorized,
     OAuthSettings,
     Tokens,
     Way,
@@ -287,6 +289,28 @@ def test_a_client_that_the_authorization_server_forgot_is_registered_anew(server
     with pytest.raises(NeedsAuthorization, match="invalid_client"):
         grants.access(server.pk)
     assert ServerOAuth.objects.get().registered == {}
+
+
+def test_a_code_that_cannot_be_redeemed_now_says_who_gave_no_answer(
+    server: Server, guarded: Guarded, by: Actor
+) -> None:
+    answer = guarded.answer(begin(server, by, FOR_ALL).leads_to.href)
+    guarded.down = HTTPStatus.BAD_GATEWAY
+    says = f"The code was not redeemed at {guarded.base}/: the authorization server answered HTTP 502."
+    with pytest.raises(NotAuthorized) as failed:
+        finish(server, by, answer)
+    assert failed.value.message.replace(f"{guarded.base}:", f"{guarded.base}/:") == says
+
+
+def test_who_refused_client_credentials_is_shown(server: Server, guarded: Guarded, by: Actor) -> None:
+    guarded.robots = True
+    wanted = OAuthSettings(Way.CLIENT, client_id="robot", secret="wrong")
+    writes.set_oauth(tenant_id=server.tenant_id, server_id=server.pk, wanted=wanted, actor=by)
+    with pytest.raises(NeedsAuthorization, match="its authorization server refuses it"):
+        grants.access(server.pk)
+    shown = reads.oauth_of(server.pk)
+    assert shown is not None
+    assert shown.issuer.rstrip("/") == guarded.base
 
 
 def test_a_grant_is_refreshed_as_the_client_to_which_it_was_issued(server: Server, guarded: Guarded, by: Actor) -> None:

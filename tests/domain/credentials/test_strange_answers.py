@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -122,6 +123,31 @@ def test_metadata_that_the_server_names_and_does_not_have(site: Site) -> None:
     site.answers["/mcp"] = 401, {}
     site.challenge = 'Bearer resource_metadata="http://elsewhere.example/resource"'
     with pytest.raises(Invalid, match="OAuth metadata cannot be read"):
+        discover(f"{site.base}/mcp", way=Way.SHARED)
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "why"),
+    [
+        (METADATA, 500, r"The OAuth metadata of http://\S+ cannot be read: HTTP 500\."),
+        (METADATA, 302, r"The OAuth metadata of http://\S+ cannot be read: HTTP 302, which leads elsewhere"),
+        (METADATA, 404, r"http://\S+ has no OAuth metadata\."),
+        (RESOURCE, 503, r"The server’s OAuth metadata cannot be read: HTTP 503\. http://\S+ has no OAuth metadata\."),
+    ],
+)
+def test_metadata_that_cannot_be_read_now_are_not_called_missing(site: Site, path: str, status: int, why: str) -> None:
+    site.metadata()
+    site.answers[path] = status, {}
+    if path == RESOURCE:
+        del site.answers[METADATA]
+    with pytest.raises(Invalid) as refused:
+        discover(f"{site.base}/mcp", way=Way.SHARED)
+    assert re.match(why, refused.value.message), refused.value.message
+
+
+def test_a_host_that_cannot_be_asked_is_spelled_as_it_is(site: Site, settings: LazySettings) -> None:
+    site.metadata(token_endpoint="http://login.example/token")
+    with pytest.raises(Invalid, match=r"^login\.example is not asked without https\.$"):
         discover(f"{site.base}/mcp", way=Way.SHARED)
 
 

@@ -9,14 +9,31 @@ from taskhub.core.states import QuestionKind
 from taskhub.domain.credentials import flow, reads, writes
 from taskhub.domain.credentials.flow import Came, Sending
 from taskhub.domain.credentials.records import Holder, OAuthSettings, Way
+from taskhub.domain.credentials.writes import Dropped
 from taskhub.domain.questions.inbox import InboxItem
 
 
-def set_oauth(caller: Caller, server_id: int, wanted: OAuthSettings | None) -> None:
+def set_oauth(caller: Caller, server_id: int, wanted: OAuthSettings | None) -> Dropped:
     """Set how the hub is authorized at a server; `None`: not by OAuth. With another way, issuer or client, all grants
-    are dropped. Raises `Forbidden`, `NotFound`, or `Invalid` naming the field."""
+    are dropped: give them to `end_dropped` when that is committed. Raises `Forbidden`, `NotFound`, or `Invalid` naming
+    the field."""
     caller.require("server.manage", f"set the OAuth of server {server_id}")
-    writes.set_oauth(tenant_id=caller.tenant_id, server_id=server_id, wanted=wanted, actor=caller.actor)
+    return writes.set_oauth(tenant_id=caller.tenant_id, server_id=server_id, wanted=wanted, actor=caller.actor)
+
+
+def end_dropped(dropped: Dropped) -> str:
+    """Have the tokens of dropped grants revoked at their authorization server. Returns what became of them, as text for
+    people; empty if there were none."""
+    if not dropped.grants:
+        return ""
+    open_ = len(dropped.grants) - writes.revoke_dropped(dropped)
+    said = f"Authorizations that are dropped: {len(dropped.grants)}."
+    if not open_:
+        return f"{said} Their tokens are revoked."
+    return (
+        f"{said} The authorization server did not confirm that their tokens are revoked for {open_} of them: that is"
+        " done at the accounts there."
+    )
 
 
 def register_anew(caller: Caller, server_id: int) -> bool:

@@ -213,6 +213,9 @@ def test_a_grant_for_the_lists_is_not_shown_as_one_for_everyone(acme: Server) ->
         run("server", "edit", "acme", "--oauth", way)
         ServerGrant.objects.create(server=acme, issuer="https://login.example")
         assert json.loads(run("server", "show", "acme", "--json")[1])["authorized_for"] == [f"{whom} (good)"]
+    out = run("server", "edit", "acme", "--oauth", "none")[1]
+    assert "Authorizations that are dropped: 1. The authorization server did not confirm" in out
+    assert "of before" not in out, "the address is the same"
 
 
 def test_a_server_is_added_with_oauth_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

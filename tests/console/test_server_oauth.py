@@ -280,6 +280,24 @@ def test_what_does_not_fit_is_said_beside_its_field(admin: Client, page: str) ->
     assert "drop it first" in admin.post(f"{page}oauth", {"way": "shared"}).content.decode()
 
 
+def test_another_way_drops_all_authorizations_says_so_and_revokes_them(
+    admin: Client, page: str, guarded: Guarded
+) -> None:
+    admin.post(f"{page}oauth", {"way": "each"})
+    for form in ({}, {"for": "everyone"}):
+        guarded.account = f"account-{len(form)}"
+        come_back(admin, guarded.answer(sent(admin, f"{page}authorize", form)))
+    said = words(admin.post(f"{page}oauth", {"way": "shared"}, follow=True).content.decode())
+    assert "Saved. Authorizations that are dropped: 2. Their tokens are revoked." in said
+    assert (len(guarded.revoked), guarded.provider.refresh) == (2, {})
+    assert Event.objects.filter(action="server.oauth.changed").latest("id").after["dropped"] == 2
+    come_back(admin, guarded.answer(sent(admin, f"{page}authorize", {"for": "everyone"})))
+    guarded.provider.clients.clear()
+    said = words(admin.post(f"{page}oauth", {"way": ""}, follow=True).content.decode())
+    assert "did not confirm that their tokens are revoked for 1 of them" in said
+    assert not ServerGrant.objects.exists()
+
+
 def test_another_address_forgets_all_of_it(admin: Client, page: str, guarded: Guarded) -> None:
     admin.post(f"{page}oauth", {"way": "shared"})
     come_back(admin, guarded.answer(sent(admin, f"{page}authorize", {"for": "everyone"})))

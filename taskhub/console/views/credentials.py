@@ -32,11 +32,11 @@ def server_oauth(request: ConsoleRequest, pk: int) -> HttpResponse:
     form = ServerOAuthForm(request.POST)
     form.is_valid()
     try:
-        credentials.set_oauth(request.caller, id_of(pk), form.wanted())
+        dropped = credentials.set_oauth(request.caller, id_of(pk), form.wanted())
     except Invalid as error:
         form.refuse(error)
         return detail(request, pk, oauth_form=form, status=400)
-    messages.success(request, "Saved.")
+    messages.success(request, f"Saved. {credentials.end_dropped(dropped)}".strip())
     return redirect("server-detail", pk)
 
 

@@ -89,9 +89,10 @@ EVENTS: Final[dict[str, Shape]] = {
     ),
     "server.token.changed": Shape("The token for a server was set or dropped.", "token", "token"),
     "server.oauth.changed": Shape(
-        "How the hub is authorized at a server is another. `secret`: whether it has one, or a new one.",
+        "How the hub is authorized at a server is another. `secret`: whether it has one, or a new one; `dropped`: how"
+        " many authorizations ended with that.",
         "way? issuer? client_id? scopes? secret?",
-        "way? issuer? client_id? scopes? secret?",
+        "way? issuer? client_id? scopes? secret? dropped?",
     ),
     "server.registration.dropped": Shape(
         "The hub's registration at an authorization server was dropped: the next authorization makes another.",

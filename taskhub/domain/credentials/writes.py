@@ -3,7 +3,10 @@ its event."""
 
 from __future__ import annotations
 
+import copy
 import re
+import time
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from django.db import transaction
@@ -26,22 +29,36 @@ _SCOPES: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e
 """Scopes as RFC 6749, 3.3, writes them."""
 
 
-def set_oauth(*, tenant_id: int, server_id: int, wanted: OAuthSettings | None, actor: Actor) -> None:
+REVOKE_SECONDS: Final = 20.0
+"""For how long authorization servers are asked to revoke the tokens of grants that were dropped together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """Grants that were dropped, because the server is authorized in another way now. Their tokens are good still at the
+    authorization server."""
+
+    server: Server | None = None
+    oauth: ServerOAuth | None = None
+    grants: tuple[ServerGrant, ...] = field(default=(), repr=False)
+
+
+def set_oauth(*, tenant_id: int, server_id: int, wanted: OAuthSettings | None, actor: Actor) -> Dropped:
     """Set how the hub is authorized at a server; `None`: not by OAuth. With another way, issuer or client, all grants
-    are dropped. Client credentials that were refused are tried anew, also if they are the same. Raises `NotFound`, or
-    `Invalid` naming the field."""
+    are dropped, and returned for `revoke_dropped`. Client credentials that were refused are tried anew, also if they
+    are the same. Raises `NotFound`, or `Invalid` naming the field."""
     with transaction.atomic():
         server = _locked(tenant_id, server_id)
         oauth = ServerOAuth.objects.filter(server=server).first()
         before = _shown(oauth)
         if wanted is None:
             if oauth is None:
-                return
-            ServerGrant.objects.filter(server=server).delete()
+                return Dropped()
+            dropped = _drop(server, oauth)
             oauth.delete()
-            _record(server, before, {}, actor)
+            _record(server, before, {}, actor, dropped)
             answer_waiting(server_id, Holder(), actor, all_=True)
-            return
+            return dropped
         checked = _checked(server, wanted, oauth)
         secret = _secret(checked, oauth)
         new_secret = oauth is None or (checked.secret is not None and secret != oauth.client_secret)
@@ -51,9 +68,10 @@ def set_oauth(*, tenant_id: int, server_id: int, wanted: OAuthSettings | None, a
         if same and not new_secret and oauth.scopes == checked.scopes:
             if ServerGrant.objects.filter(server=server, state="lapsed").exists() and checked.way is Way.CLIENT:
                 _try_anew(server, actor)
-            return
+            return Dropped()
+        dropped = Dropped()
         if not same:
-            ServerGrant.objects.filter(server=server).delete()
+            dropped = _drop(server, oauth)
             oauth.found, oauth.registered = {}, {}
         oauth.way, oauth.issuer, oauth.client_id = str(checked.way), checked.issuer, checked.client_id
         oauth.client_secret, oauth.scopes, oauth.lacking = secret, checked.scopes, ""
@@ -61,11 +79,33 @@ def set_oauth(*, tenant_id: int, server_id: int, wanted: OAuthSettings | None, a
         after = _shown(oauth)
         if same and new_secret:
             after["secret"] = "new" if secret is not None else False
-        _record(server, before, after, actor)
+        _record(server, before, after, actor, dropped)
         if checked.way is Way.CLIENT:
             _try_anew(server, actor)
         elif not same:  # calls that wait for a grant need another one now
             answer_waiting(server_id, Holder(), actor, all_=True)
+        return dropped
+
+
+def revoke_dropped(dropped: Dropped) -> int:
+    """Have the tokens of dropped grants revoked at their authorization server, in `REVOKE_SECONDS`. To be called when
+    the change is committed. Returns for how many that server confirmed it."""
+    server, oauth = dropped.server, dropped.oauth
+    if server is None or oauth is None:
+        return 0
+    deadline, confirmed = time.monotonic() + REVOKE_SECONDS, 0
+    for grant in dropped.grants:
+        if time.monotonic() < deadline:
+            confirmed += _revoked_there(server, oauth, grant)
+    return confirmed
+
+
+def _drop(server: Server, oauth: ServerOAuth) -> Dropped:
+    """Drop all grants of a server. Returns those of people and clients, with what is needed to revoke them."""
+    grants = ServerGrant.objects.filter(server=server)
+    found = () if oauth.pk is None or oauth.way == Way.CLIENT else tuple(grants.order_by("id"))
+    grants.delete()
+    return Dropped(server, copy.copy(oauth), found)
 
 
 def _try_anew(server: Server, actor: Actor) -> None:
@@ -115,6 +155,11 @@ def revoke(*, tenant_id: int, server_id: int, grant_id: int, actor: Actor) -> bo
         )
         grant.delete()
         announce(server.pk)
+    return _revoked_there(server, oauth, grant)
+
+
+def _revoked_there(server: Server, oauth: ServerOAuth, grant: ServerGrant) -> bool:
+    """Have the tokens of a grant revoked. Returns whether the authorization server confirmed it."""
     token = grant.refresh or grant.access
     found = discovery.read(oauth.found)
     if token is None or found is None or found.issuer != grant.issuer:
@@ -194,7 +239,9 @@ def _shown(oauth: ServerOAuth | None) -> dict[str, Any]:
     }
 
 
-def _record(server: Server, before: dict[str, Any], after: dict[str, Any], actor: Actor) -> None:
+def _record(server: Server, before: dict[str, Any], after: dict[str, Any], actor: Actor, dropped: Dropped) -> None:
+    if dropped.grants:
+        after = {**after, "dropped": len(dropped.grants)}
     server.state, server.problem = "unknown" if server.enabled else "disabled", ""
     server.save(update_fields=["state", "problem"])
     record_event(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -211,14 +211,18 @@ class Command(BaseCommand):
                 "Nothing to change: give --spec, --prefix, --token-file, --headers, --env, --cwd, --connect-seconds,"
                 " --calls, --shared, --own-process, --review, --protocol, --oauth or --oauth-register-anew."
             )
-        before = servers.find_server(caller, options["name"])
+        before, dropped = servers.find_server(caller, options["name"]), None
         with transaction.atomic():
             servers.edit_server(caller, before.id, edit)
             if wanted is not None:
-                credentials.set_oauth(caller, before.id, wanted.settings)
+                dropped = credentials.set_oauth(caller, before.id, wanted.settings)
             if anew and not credentials.register_anew(caller, before.id):
                 raise CommandError(f"TaskHub has not registered itself for {before.name}.")
         self.stdout.write(f"{before.name} is changed.")
+        if dropped is not None:
+            if said := credentials.end_dropped(dropped):
+                self.stdout.write(said)
+            before = replace(before, oauth="")  # its authorization is what was changed
         self._next(before.id, wanted)
         self._dropped(before, servers.find_server(caller, before.name), edit)
 

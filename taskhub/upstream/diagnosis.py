@@ -22,6 +22,7 @@ from taskhub.domain.catalogue.sync import TOOL
 from taskhub.upstream.bounds import PLAIN
 from taskhub.upstream.catalogue import Snapshot, take_snapshot
 from taskhub.upstream.connection import Connection, Profile
+from taskhub.upstream.refusals import names_metadata
 from taskhub.upstream.target import Target, imported
 
 NAME_SECONDS: Final = 5.0
@@ -150,6 +151,8 @@ class Diagnosis:
             if answer.status_code in (401, 403) and (bearer := self.target.bearer):
                 had = bearer.access is not None and bearer.access.token
                 raise _Failed(f"{words}: {'its authorization is refused' if had else 'it has to be authorized'}")
+            if answer.status_code == 401 and names_metadata(answer):
+                raise _Failed(f"{words}: it wants to be authorized by OAuth, which is set under Authorization")
             if answer.status_code in (401, 403):
                 raise _Failed(f"{words}: {'its token is refused' if self.target.headers else 'it wants a token'}")
             return f"{words}: an address elsewhere, which is not followed" if answer.is_redirect else words

@@ -54,6 +54,10 @@ _WHAT_TO_DO: Final[dict[int, str]] = {
     HTTPStatus.TOO_MANY_REQUESTS: "It gets more requests than it takes.",
 }
 _BY_OAUTH: Final = "It has to be authorized, or authorized again, on the server's page."
+_WANTS_OAUTH: Final = (
+    "It wants to be authorized by OAuth: set a way under Authorization on the server's page, or by `manage.py server"
+    " edit NAME --oauth WAY`; or set another token."
+)
 _FAILS: Final = "The server, or a proxy before it, fails: its own log says why."
 _NOT_MCP: Final = "This is no answer of an MCP server: check the address."
 
@@ -85,6 +89,8 @@ class HttpRefusal:
     """The method of the request."""
     oauth: bool = False
     """Whether TaskHub is authorized at the server by OAuth."""
+    named: bool = False
+    """Whether the server names its OAuth metadata (RFC 9728)."""
     later: float | None = None
     """The seconds after which the server wants to be asked again, if it says so."""
 
@@ -109,6 +115,8 @@ class HttpRefusal:
             advice = _NOT_MCP
         elif self.oauth and self.unauthorized:
             advice = _BY_OAUTH
+        elif self.named and self.status == HTTPStatus.UNAUTHORIZED:
+            advice = _WANTS_OAUTH
         else:
             advice = _WHAT_TO_DO.get(self.status, _FAILS if self.status >= HTTPStatus.INTERNAL_SERVER_ERROR else "")
         return f"{self.told}. {advice}".strip()
@@ -149,6 +157,7 @@ class HttpRefusals:
             scopes=_wanted(response),
             method=method,
             oauth=self._oauth,
+            named=names_metadata(response),
             later=_later(response.headers.get("retry-after", "")),
         )
 
@@ -180,7 +189,8 @@ class HttpRefusals:
         if response.status_code == HTTPStatus.OK and _type(response).startswith("text/event-stream"):
             return None
         told, scopes = self._told(response), _wanted(response)
-        found = HttpRefusal(response.status_code, told, scopes=scopes, oauth=self._oauth)
+        named = names_metadata(response)
+        found = HttpRefusal(response.status_code, told, scopes=scopes, oauth=self._oauth, named=named)
         return Unauthorized(found.words(), scopes=found.scopes) if found.unauthorized else Unavailable(found.words())
 
     def _tells(self, response: httpx2.Response) -> bool:
@@ -220,6 +230,11 @@ def _wanted(response: httpx2.Response) -> str:
         return ""
     scopes = extract_field_from_www_auth(response, "scope") or ""
     return scopes if len(scopes) <= MAX_SCOPES and _SCOPES.fullmatch(scopes) else ""
+
+
+def names_metadata(response: httpx2.Response) -> bool:
+    """Whether a refusal names the server's OAuth metadata."""
+    return bool(extract_field_from_www_auth(response, "resource_metadata"))
 
 
 def _later(told: str) -> float | None:

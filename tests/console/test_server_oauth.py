@@ -261,7 +261,7 @@ def test_a_client_is_authorized_by_whoever_answers_questions(
     come_back(operator, guarded.answer(sent(operator, f"/inbox/{question.pk}/authorize")))
     assert ServerGrant.objects.get().context_id == context.pk
     shown = words(operator.get(page).content.decode())
-    assert "ci tools" in shown[shown.index("Who has authorized it; what is for other people, admins see") :]
+    assert "ci tools" in shown[shown.index("Who has authorized it (admins see what is for other people)") :]
     assert "admins see" not in words(admin.get(page).content.decode())
 
 

@@ -74,6 +74,14 @@ async def test_a_401_tells_its_challenge_and_what_to_do() -> None:
     assert await refused(401, {}) == f"HTTP 401 Unauthorized. {NEW_TOKEN}"
 
 
+async def test_a_401_that_names_oauth_metadata_says_how_oauth_is_set() -> None:
+    metadata = {"WWW-Authenticate": 'Bearer resource_metadata="https://shop.example/.well-known/oauth"'}
+    words = await refused(401, metadata)
+    assert "It wants to be authorized by OAuth" in words
+    assert "--oauth WAY" in words
+    assert NEW_TOKEN not in words
+
+
 async def test_an_error_in_the_body_of_a_401_is_quoted() -> None:
     error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32001, "message": "the key has\nexpired"}}
     words = await refused(401, {"Content-Type": "application/json"}, json.dumps(error).encode())

@@ -108,6 +108,8 @@ class _Kept:
     since: float
     notes: Notes
     timer: asyncio.TimerHandle | None = None
+    work: asyncio.Task[None] | None = None
+    """The poll that is under way."""
     message: str | None = None
     """The new message of the task, until it is stored."""
     asked_at: float = 0.0
@@ -153,6 +155,7 @@ class Polls:
         self._room: defaultdict[int, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(AT_ONCE))
         self._silent: dict[int, _Silence] = {}
         self._throttle = Throttle(60.0)
+        self._looking = asyncio.Lock()
 
     def wake(self) -> None:
         """Look soon, because polls may be due."""
@@ -241,14 +244,14 @@ class Polls:
     async def leave(self, server_id: int) -> None:
         """Ask the server to cancel its tasks of calls that have ended, before this worker leaves it. After the server
         was removed nobody could."""
-        for task_id in [each for each, held in self._kept.items() if held.poll.claim.server_id == server_id]:
-            self._drop(task_id)
         try:
             async with asyncio.timeout(LEAVE_SECONDS):
-                taken = await self._lanes.run(deferred.take_polls, self._worker, {server_id: MOST_KEPT})
+                async with self._looking:  # a look may have taken some of them
+                    taken = await self._lanes.run(deferred.take_polls, self._worker, {server_id: MOST_KEPT})
                 self._back += [PutBack(each, FIRST_MS) for each in taken if not each.ended]
                 ended = [_Kept(each, time.monotonic(), Notes(each.claim, self._lanes)) for each in taken if each.ended]
-                await asyncio.gather(*map(self._poll, ended))
+                at_once = [held.work for held in self._kept.values() if held.poll.claim.server_id == server_id]
+                await asyncio.gather(*map(self._poll, ended), *filter(None, at_once), return_exceptions=True)
         except (Unavailable, TimeoutError) as error:
             logger.info(
                 "server %d: its tasks were left without a cancellation: %s", server_id, error or "it took too long"
@@ -256,6 +259,10 @@ class Polls:
 
     async def _look(self) -> None:
         """Put back what is done with for now, keep the rest, and take what is due."""
+        async with self._looking:
+            await self._looked()
+
+    async def _looked(self) -> None:
         back, self._back = self._back, []
         kept = [PutBack(each.poll, int(LEASE_SECONDS * 1000), each.message) for each in self._kept.values()]
         if back or kept:
@@ -299,7 +306,7 @@ class Polls:
         if held is None or held.poll.turn != turn:
             return
         held.timer = None
-        task = asyncio.create_task(self._poll(held))
+        held.work = task = asyncio.create_task(self._poll(held))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
 

@@ -93,8 +93,11 @@ class Shop:
         self.hub.part("worker").send_signal(signal.SIGTERM)
 
     def kill_command(self) -> None:
-        (command,) = [p for p in self.hub.part("worker").children(recursive=True) if str(SERVER) in p.cmdline()]
-        command.kill()
+        # That of the client, and the one by which the worker lists the server.
+        processes = [p for p in self.hub.part("worker").children(recursive=True) if str(SERVER) in p.cmdline()]
+        assert processes
+        for process in processes:
+            process.kill()
 
     def kill_server(self) -> None:
         self.process.kill()

@@ -131,7 +131,11 @@ class World:
 
     def values(self, statement: Named) -> list[dict[str, Any]]:
         """One set or more: what people usually ask, and each condition that may be left out for itself."""
-        typical = {name: self._typical.get(name, _any(type_)) for name, type_ in statement.params.items()}
+        typical = {
+            # What is encrypted has no usual value; its parameter may have the name of another statement's number.
+            name: _any(type_) if type_ == "bytea" else self._typical.get(name, _any(type_))
+            for name, type_ in statement.params.items()
+        }
         optional = _OPTIONAL.findall(statement.sql.decode())
         numbers = {int(number) - 1 for number in optional}
         names = [name for n, name in enumerate(statement.params) if n in numbers]

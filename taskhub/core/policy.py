@@ -21,6 +21,7 @@ CALLER: Final = "caller"
 answer is refused."""
 MAX_CONDITIONS: Final = 20
 MAX_QUORUM: Final = 20
+MAX_GROUP: Final = 64
 MAX_ATTEMPTS: Final = 20
 MAX_RUN_SECONDS: Final = 86_400
 MAX_JOIN_SECONDS: Final = 86_400
@@ -114,8 +115,8 @@ def check_policy(policy: Policy) -> None:
         if error not in RETRIED and not _CODE.fullmatch(error):
             words = ", ".join(RETRIED)
             raise Invalid(f"Name {words}, or codes of JSON-RPC such as -32001, not {error[:20]!r}.", field="retry_on")
-    if len(policy.approval_group) > 64 or not policy.approval_group.isprintable():
-        raise Invalid("A group's name has at most 64 characters.", field="approval_group")
+    if len(policy.approval_group) > MAX_GROUP or not policy.approval_group.isprintable():
+        raise Invalid(f"A group's name has at most {MAX_GROUP} characters.", field="approval_group")
     if len(policy.approval_when) > MAX_CONDITIONS:
         raise Invalid(f"At most {MAX_CONDITIONS} conditions.", field="approval_when")
     for name, value in policy.approval_when.items():

@@ -1,0 +1,181 @@
+"""Rules: a tenant's ordered list that says which tools are seen, and which calls are allowed, denied or asked about.
+
+These are records and their checks only. The language of `when` is in `domain.rules`, which also stores the list.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from difflib import SequenceMatcher
+from enum import StrEnum
+from typing import Any, Final
+
+from taskhub.core.errors import Invalid
+from taskhub.core.policy import MAX_GROUP, MAX_QUORUM
+from taskhub.lib import jsonx
+
+MAX_RULES: Final = 200
+MAX_NAME: Final = 100
+MAX_WHEN: Final = 4_000
+MAX_WORDS: Final = 500
+MAX_BYTES: Final = 1_048_576
+"""Most bytes of a list as JSON; the table has the same limit."""
+
+
+class Then(StrEnum):
+    """What a rule does with a call that it matches."""
+
+    HIDE = "hide"
+    DENY = "deny"
+    ASK = "ask"
+    ALLOW = "allow"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One rule. The first enabled rule of the list that matches a call decides."""
+
+    name: str
+    """Unique within the list."""
+    when: str
+    """An expression in CEL; empty if the rule matches every call."""
+    then: Then
+    words: str = ""
+    """What the agent is told when the call is denied."""
+    group: str = ""
+    """The group whose people are asked; empty for all who may approve."""
+    quorum: int = 1
+    """How many of them must approve."""
+    enabled: bool = True
+    shadow: bool = False
+    """Whether it decides nothing, and only what it would have done is recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleList:
+    """The rules of a tenant, in their order. `version` is 0 where none were saved yet."""
+
+    version: int
+    rules: tuple[Rule, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """The names of the rules that two lists do not have in common, or have differently, in their order. A rule with
+    another name is another rule."""
+
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    changed: tuple[str, ...]
+    moved: tuple[str, ...]
+    """Rules of both that stand in another order among those of both."""
+
+
+RULE_FIELDS: Final = tuple(part.name for part in fields(Rule))
+_NEEDED: Final = ("name", "when", "then")
+_DEFAULTS: Final = {part.name: part.default for part in fields(Rule) if part.name not in _NEEDED}
+_KINDS: Final = {**dict.fromkeys(_NEEDED, str), **{name: type(value) for name, value in _DEFAULTS.items()}}
+_CALLED: Final = {str: "text", int: "a whole number", bool: "true or false"}
+
+
+def check_rules(rules: Sequence[Rule]) -> None:
+    """Raise `Invalid` if the list cannot be saved. Its `field` names the position in the list, from 0, and the field of
+    the rule, such as `rules.2.when`; it is `rules` where the list as a whole is too long. Expressions are not
+    compiled here."""
+    if len(rules) > MAX_RULES:
+        raise Invalid(f"At most {MAX_RULES} rules, not {len(rules):,}.", field="rules")
+    places: dict[str, int] = {}
+    for place, rule in enumerate(rules):
+        _check_rule(rule, f"rules.{place}")
+        if (other := places.setdefault(rule.name, place)) != place:
+            raise Invalid(
+                f"Rules {other + 1} and {place + 1} are both named {rule.name}; give each a name of its own.",
+                field=f"rules.{place}.name",
+            )
+    if (size := len(encoded(rules))) > MAX_BYTES:
+        raise Invalid(f"All rules together have at most {MAX_BYTES:,} bytes, not {size:,}.", field="rules")
+
+
+def _check_rule(rule: Rule, at: str) -> None:
+    name = rule.name
+    if not 0 < len(name) <= MAX_NAME or not name.isprintable() or name != name.strip():
+        raise Invalid(
+            f"A rule's name has 1 to {MAX_NAME} printable characters, without blanks around it.", field=f"{at}.name"
+        )
+    for part, text, most in (("when", rule.when, MAX_WHEN), ("words", rule.words, MAX_WORDS)):
+        if len(text) > most:
+            raise Invalid(f"At most {most:,} characters, not {len(text):,}.", field=f"{at}.{part}")
+        if not storable(text):
+            raise Invalid("It holds U+0000 or half of a surrogate pair, which cannot be stored.", field=f"{at}.{part}")
+    if rule.then not in set(Then):
+        raise Invalid(f"A rule says {', '.join(Then)}, not {str(rule.then)[:20]!r}.", field=f"{at}.then")
+    if len(rule.group) > MAX_GROUP or not rule.group.isprintable():
+        raise Invalid(f"A group's name has at most {MAX_GROUP} printable characters.", field=f"{at}.group")
+    if isinstance(rule.quorum, bool) or not 1 <= rule.quorum <= MAX_QUORUM:
+        raise Invalid(f"Give a whole number from 1 to {MAX_QUORUM}, not {rule.quorum}.", field=f"{at}.quorum")
+
+
+def storable(text: str) -> bool:
+    """Whether Postgres can store the text: without U+0000 and halves of surrogate pairs."""
+    return "\0" not in text and not any("\ud800" <= sign <= "\udfff" for sign in text)
+
+
+def to_json(rule: Rule) -> dict[str, Any]:
+    """The rule as a JSON object, without what is as a new rule has it: a field that a later release adds then changes
+    no digest."""
+    values = {name: getattr(rule, name) for name in RULE_FIELDS}
+    values["then"] = str(rule.then)
+    return {name: value for name, value in values.items() if name in _NEEDED or value != _DEFAULTS[name]}
+
+
+def from_json(value: Any, field: str = "rule") -> Rule:
+    """The rule that `to_json` made this of. Raises `Invalid` for an unknown or missing member, or one of another type;
+    `field` is what it calls the rule. Lengths and ranges are not checked (`check_rules`)."""
+    if not isinstance(value, dict):
+        raise Invalid(f"A rule is an object with {', '.join(RULE_FIELDS)}.", field=field)
+    for name in value:
+        if name not in _KINDS:
+            raise Invalid(
+                f"A rule has no {str(name)[:60]!r}. It has {', '.join(RULE_FIELDS)}.", field=f"{field}.{str(name)[:60]}"
+            )
+    for name, kind in _KINDS.items():
+        if name not in value and name in _NEEDED:
+            raise Invalid(f"A rule needs {name}.", field=f"{field}.{name}")
+        if name in value and type(value[name]) is not kind:
+            raise Invalid(f"Give {_CALLED[kind]}.", field=f"{field}.{name}")
+    if value["then"] not in set(Then):
+        raise Invalid(f"A rule says {', '.join(Then)}, not {value['then'][:20]!r}.", field=f"{field}.then")
+    return Rule(**{**value, "then": Then(value["then"])})
+
+
+def list_from_json(value: Any) -> tuple[Rule, ...]:
+    """The rules of a JSON array. Raises `Invalid`, with a `field` as that of `check_rules`."""
+    if not isinstance(value, list):
+        raise Invalid("The rules are a list.", field="rules")
+    return tuple(from_json(item, f"rules.{place}") for place, item in enumerate(value))
+
+
+def encoded(rules: Sequence[Rule]) -> bytes:
+    """The rules as compact JSON, as they are stored."""
+    return jsonx.encode([to_json(rule) for rule in rules])
+
+
+def digest_of(rules: Sequence[Rule]) -> str:
+    """The digest of the rules and their order, in hexadecimal."""
+    return hashlib.sha256(jsonx.canonical([to_json(rule) for rule in rules])).hexdigest()
+
+
+def difference(before: Sequence[Rule], after: Sequence[Rule]) -> Difference:
+    """What the second list has otherwise than the first."""
+    old, new = {rule.name: rule for rule in before}, {rule.name: rule for rule in after}
+    stayed, stay = [name for name in old if name in new], [name for name in new if name in old]
+    blocks = SequenceMatcher(None, stayed, stay, autojunk=False).get_matching_blocks()
+    unmoved = {name for block in blocks for name in stay[block.b : block.b + block.size]}
+    return Difference(
+        added=tuple(name for name in new if name not in old),
+        removed=tuple(name for name in old if name not in new),
+        changed=tuple(name for name in stay if old[name] != new[name]),
+        moved=tuple(name for name in stay if name not in unmoved),
+    )

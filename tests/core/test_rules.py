@@ -1,0 +1,201 @@
+"""Rules: the records of a tenant's list, what it may hold, and what two lists have otherwise."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from taskhub.core.errors import Invalid
+from taskhub.core.policy import MAX_GROUP, MAX_QUORUM
+from taskhub.core.rules import (
+    MAX_BYTES,
+    MAX_NAME,
+    MAX_RULES,
+    MAX_WHEN,
+    MAX_WORDS,
+    RULE_FIELDS,
+    Difference,
+    Rule,
+    Then,
+    check_rules,
+    difference,
+    digest_of,
+    encoded,
+    from_json,
+    list_from_json,
+    to_json,
+)
+
+PLAIN = Rule(name="pass", when="", then=Then.ALLOW)
+WHOLE: dict[str, Any] = {
+    "name": "deploys to production",
+    "when": 'like(args.environment, "production")',
+    "then": "ask",
+    "words": "Ask ops.",
+    "group": "ops",
+    "quorum": 2,
+    "enabled": False,
+    "shadow": True,
+}
+
+
+def named(*names: str) -> list[Rule]:
+    return [replace(PLAIN, name=name) for name in names]
+
+
+def refused(rules: list[Rule]) -> str:
+    """The field that is at fault."""
+    with pytest.raises(Invalid) as caught:
+        check_rules(rules)
+    return str(caught.value.data["field"])
+
+
+# --- as JSON
+
+
+def test_a_rule_is_as_json_what_it_was_and_its_fields_are_all_there() -> None:
+    assert tuple(WHOLE) == RULE_FIELDS
+    rule = from_json(WHOLE)
+    assert rule == Rule(**{**WHOLE, "then": Then.ASK})
+    assert to_json(rule) == WHOLE
+    assert from_json(json.loads(json.dumps(to_json(rule)))) == rule
+
+
+def test_what_is_as_a_new_rule_has_it_is_left_out_and_comes_back() -> None:
+    assert to_json(PLAIN) == {"name": "pass", "when": "", "then": "allow"}
+    assert from_json(to_json(PLAIN)) == PLAIN
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"whne": ""}, "rules.1.whne"),
+        ({1: ""}, "rules.1.1"),
+        ({"name": None}, "rules.1.name"),
+        ({"when": ["a"]}, "rules.1.when"),
+        ({"then": "sometimes"}, "rules.1.then"),
+        ({"then": None}, "rules.1.then"),
+        ({"quorum": True}, "rules.1.quorum"),
+        ({"quorum": "2"}, "rules.1.quorum"),
+        ({"quorum": 1.0}, "rules.1.quorum"),
+        ({"enabled": 1}, "rules.1.enabled"),
+        ({"shadow": "yes"}, "rules.1.shadow"),
+    ],
+)
+def test_what_is_no_rule_is_refused_by_its_place_and_field(change: dict[Any, Any], field: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        list_from_json([WHOLE, {**WHOLE, **change}])
+    assert caught.value.data["field"] == field
+
+
+@pytest.mark.parametrize("name", ["name", "when", "then"])
+def test_a_rule_says_what_it_is_called_when_it_holds_and_what_then(name: str) -> None:
+    with pytest.raises(Invalid, match=f"needs {name}") as caught:
+        from_json({key: value for key, value in WHOLE.items() if key != name})
+    assert caught.value.data["field"] == f"rule.{name}"
+
+
+@pytest.mark.parametrize(("value", "field"), [({}, "rules"), (None, "rules"), ([[]], "rules.0"), (["a"], "rules.0")])
+def test_what_is_no_list_of_rules_is_refused(value: Any, field: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        list_from_json(value)
+    assert caught.value.data["field"] == field
+
+
+# --- what a list may hold
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        [],
+        named("n" * MAX_NAME, "Ünicode ✓ name"),
+        [replace(PLAIN, when="x" * MAX_WHEN, words="w" * MAX_WORDS, group="g" * MAX_GROUP)],
+        [replace(PLAIN, when="true &&\n\tfalse", words="One line.\nAnother."), replace(PLAIN, name="Pass")],
+        [replace(PLAIN, quorum=MAX_QUORUM)],
+        named(*map(str, range(MAX_RULES))),
+    ],
+)
+def test_what_may_be_saved(rules: list[Rule]) -> None:
+    check_rules(rules)
+    assert list_from_json(json.loads(encoded(rules))) == tuple(rules)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("name", ""),
+        ("name", "n" * (MAX_NAME + 1)),
+        ("name", " a"),
+        ("name", "a\n"),
+        ("name", "a\0b"),
+        ("name", "a\u200bb"),
+        ("when", "x" * (MAX_WHEN + 1)),
+        ("when", "a\0b"),
+        ("when", "a\ud800"),
+        ("then", "sometimes"),
+        ("words", "w" * (MAX_WORDS + 1)),
+        ("words", "\0"),
+        ("group", "g" * (MAX_GROUP + 1)),
+        ("group", "a\0b"),
+        ("quorum", 0),
+        ("quorum", MAX_QUORUM + 1),
+        ("quorum", True),
+    ],
+)
+def test_what_may_not_and_which_place_and_field_say_so(field: str, value: Any) -> None:
+    assert refused([*named("first", "second"), replace(PLAIN, **{field: value})]) == f"rules.2.{field}"
+
+
+def test_a_name_is_there_once() -> None:
+    assert refused(named("a", "b", "a")) == "rules.2.name"
+
+
+def test_a_list_has_a_greatest_length_and_size() -> None:
+    assert refused(named(*map(str, range(MAX_RULES + 1)))) == "rules"
+    long = [replace(rule, when="€" * MAX_WHEN) for rule in named(*map(str, range(MAX_RULES)))]
+    assert len(encoded(long)) > MAX_BYTES
+    assert refused(long) == "rules"
+
+
+# --- digests and differences
+
+
+@pytest.mark.parametrize("name", RULE_FIELDS)
+def test_every_field_counts_in_the_digest_and_so_does_the_order(name: str) -> None:
+    rules = named("a", "b")
+    whole = from_json(WHOLE)
+    other = replace(rules[1], **{name: getattr(whole, name)})
+    assert len({digest_of(rules), digest_of([rules[0], other]), digest_of(rules[::-1]), digest_of([])}) == 4
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ("", "", "|||"),
+        ("", "ab", "ab|||"),
+        ("ab", "", "|ab||"),
+        ("abc", "abc", "|||"),
+        ("abcd", "dabc", "|||d"),
+        ("abcd", "bcda", "|||a"),
+        ("abcd", "acbd", "|||c"),
+        ("abc", "xabc", "x|||"),
+        ("abc", "bc", "|a||"),
+        ("abc", "aBc", "||b|"),
+        ("abcd", "Dxac", "x|b|d|d"),
+    ],
+)
+def test_what_two_lists_have_otherwise(before: str, after: str, expected: str) -> None:
+    """A letter is a rule; a capital letter is the same rule, but that it says something else."""
+    made = [replace(PLAIN, name=one.lower(), shadow=one.isupper()) for one in after]
+    added, removed, changed, moved = map(tuple, expected.split("|"))
+    found = difference(named(*before), made)
+    assert found == Difference(added=added, removed=removed, changed=changed, moved=moved)
+
+
+def test_hundreds_of_rules_in_reverse_have_all_moved_but_one() -> None:
+    rules = named(*map(str, range(MAX_RULES)))
+    assert len(difference(rules, rules[::-1]).moved) == MAX_RULES - 1

@@ -869,6 +869,34 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="RuleVersion",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("number", models.IntegerField()),
+                ("rules", taskhub.store.fields.JsonText()),
+                ("digest", models.CharField(max_length=64)),
+                ("made_at", models.DateTimeField(db_default=models.Func(function="clock_timestamp"))),
+                ("made_by", models.CharField(max_length=255)),
+                ("reason", models.CharField(blank=True, db_default="", max_length=500)),
+                (
+                    "tenant",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="store.tenant",
+                    ),
+                ),
+            ],
+            options={
+                "db_table": "rule_version",
+                "constraints": [
+                    models.UniqueConstraint(fields=("tenant", "number"), name="rule_version_number_unique"),
+                    models.CheckConstraint(condition=models.Q(("number__gte", 1)), name="rule_version_number_positive"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
             name="ConnectionTest",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),

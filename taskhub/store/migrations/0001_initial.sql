@@ -4,6 +4,8 @@ ALTER TABLE access_token ADD CONSTRAINT access_token_digest_is_sha256 CHECK ((oc
 ALTER TABLE task ADD CONSTRAINT task_error_is_jsonrpc CHECK (
     error IS NULL OR (jsonb_typeof(error::jsonb -> 'code') = 'number'
                       AND jsonb_typeof(error::jsonb -> 'message') = 'string') IS TRUE);
+ALTER TABLE rule_version ADD CONSTRAINT rule_version_rules_bounded
+    CHECK ((json_typeof(rules) = 'array' AND octet_length(rules::text) <= 1048576) IS TRUE);
 
 -- The toolkit's tables hold no token, code or secret in the clear, whatever a setting says.
 ALTER TABLE oauth2_provider_accesstoken ADD CONSTRAINT oauth_access_token_hashed CHECK (token = '');

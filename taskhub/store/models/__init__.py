@@ -5,6 +5,7 @@ from taskhub.store.models.credentials import GrantRequest, ServerGrant, ServerOA
 from taskhub.store.models.oauth import Application, Consent, TokenFamily
 from taskhub.store.models.offers import Interest, Offer, Relay
 from taskhub.store.models.people import AccessToken, AuthContext, LearnedPatience, Membership, SignIn, Tenant
+from taskhub.store.models.rules import RuleVersion
 from taskhub.store.models.servers import ConnectionTest, Server, Tool, ToolVersion
 from taskhub.store.models.sessions import Outbound, Session, Stream
 from taskhub.store.models.tasks import Attempt, Decision, Deferred, OutcomeCheck, Question, ResultRead, Task, TaskLog
@@ -30,6 +31,7 @@ __all__ = [
     "Question",
     "Relay",
     "ResultRead",
+    "RuleVersion",
     "Seal",
     "Server",
     "ServerGrant",

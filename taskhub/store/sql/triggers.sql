@@ -57,6 +57,11 @@ CREATE TRIGGER seal_stays AFTER DELETE ON seal REFERENCING OLD TABLE AS gone
     FOR EACH STATEMENT EXECUTE FUNCTION seal_stays();
 CREATE TRIGGER seal_no_truncate BEFORE TRUNCATE ON seal FOR EACH STATEMENT EXECUTE FUNCTION append_only();
 
+CREATE TRIGGER rule_version_append_only BEFORE UPDATE OR DELETE ON rule_version
+    FOR EACH ROW EXECUTE FUNCTION append_only();
+CREATE TRIGGER rule_version_no_truncate BEFORE TRUNCATE ON rule_version
+    FOR EACH STATEMENT EXECUTE FUNCTION append_only();
+
 CREATE TRIGGER decision_append_only BEFORE UPDATE ON decision FOR EACH ROW EXECUTE FUNCTION append_only();
 
 CREATE TRIGGER decision_stays BEFORE DELETE ON decision FOR EACH ROW EXECUTE FUNCTION goes_with_its_parent();

@@ -139,6 +139,11 @@ EVENTS: Final[dict[str, Shape]] = {
         "digest as",
     ),
     "tool.policy.changed": Shape("An admin changed what holds for a tool.", "*", "*"),
+    "rules.changed": Shape(
+        "The rules are others; names of rules that are new, gone, different or elsewhere. The version has their text.",
+        "version digest",
+        "version digest added removed changed moved",
+    ),
     "prompt.changed": Shape("A prompt's definition is another.", "digest", "digest"),
     "resources.changed": Shape("Resources of a server are defined differently.", after="count uris"),
     # people

@@ -1,0 +1,26 @@
+-- Statements of rules. Format of this file: taskhub/store/statements.py.
+
+/* fragment: version_columns
+v.number, v.digest, v.made_at, v.made_by, v.reason, json_array_length(v.rules) AS size
+*/
+
+-- read: present_rules(tenant bigint) -> RuleList | None
+SELECT v.number AS version, v.rules FROM rule_version AS v WHERE v.tenant_id = :tenant ORDER BY v.number DESC LIMIT 1;
+
+-- read fresh: rule_versions(tenant bigint, before bigint, most int) -> list[VersionRow]
+SELECT {version_columns} FROM rule_version AS v
+WHERE v.tenant_id = :tenant AND (:before IS NULL OR v.number < :before)
+ORDER BY v.number DESC LIMIT :most;
+
+-- read: rule_version(tenant bigint, number int) -> Version | None
+SELECT {version_columns}, v.rules FROM rule_version AS v WHERE v.tenant_id = :tenant AND v.number = :number;
+
+-- write: add_rule_version(tenant bigint, expected int, rules json, digest text, made_by text,
+--     reason text) -> int | None
+-- The number of the new version; nothing if the present version is not the expected one. Of two that expect the same,
+-- the second waits for the first, and then finds the number taken.
+INSERT INTO rule_version (tenant_id, number, rules, digest, made_by, reason)
+SELECT :tenant, :expected + 1, :rules, :digest, :made_by, :reason
+WHERE coalesce((SELECT max(v.number) FROM rule_version AS v WHERE v.tenant_id = :tenant), 0) = :expected
+ON CONFLICT (tenant_id, number) DO NOTHING
+RETURNING number;

@@ -18,7 +18,7 @@ from operator import call
 from typing import Any, ClassVar, Final
 
 CATALOGUE: Final = "catalogue"
-"""The topic that rings when any server, tool, offer or policy changed."""
+"""The topic that rings when any server, tool, offer, policy or rule changed."""
 
 
 def context_topic(context_id: int) -> str:
@@ -130,7 +130,7 @@ class PollsDue(Hint):
 
 
 class CatalogueChanged(Hint):
-    """A server, tool, offer or policy has changed."""
+    """A server, tool, offer, policy or rule has changed."""
 
     letter = "c"
     everywhere = ("servers",)

@@ -14,6 +14,7 @@ from django.db import connection
 
 from taskhub.core.hints import CATALOGUE, STANDING, follow_topic, relay_topic, resource_topic, standing_topic
 from taskhub.core.records import Actor, TaskRecord
+from taskhub.core.rules import RuleList
 from taskhub.core.states import Door
 from taskhub.domain.catalogue.view import Catalogue, cached_catalogue, catalogue
 from taskhub.domain.clients.principals import cached_principal, principal_of
@@ -87,7 +88,7 @@ def remember(known: Remembered) -> None:
     catalogue(known.tenant.pk)
 
 
-LISTED = Catalogue(tenant_id=7, tools=(), by_name={}, digest="")
+LISTED = Catalogue(tenant_id=7, tools=(), by_name={}, digest="", rules=RuleList(0, ()))
 
 
 def keep(hub: Hub) -> None:

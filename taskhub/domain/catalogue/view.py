@@ -1,4 +1,5 @@
-"""The catalogue: tools with their effective policy, prompts, resources, templates. Cached per process, until a hint."""
+"""The catalogue: tools with their effective policy, prompts, resources, templates, and the tenant's rules. Cached per
+process, until a hint."""
 
 from __future__ import annotations
 
@@ -11,6 +12,8 @@ from django.db.models import F, Q
 
 from taskhub.core.policy import Policy, values_of
 from taskhub.core.records import OfferKind, OfferRecord, TaskMode, ToolRecord, Upstream
+from taskhub.core.rules import RuleList
+from taskhub.domain.rules.reads import present
 from taskhub.lib.caches import ExpiringCache
 from taskhub.store.models import Offer, Server, Tool
 
@@ -25,6 +28,8 @@ class Catalogue:
     tools: tuple[ToolRecord, ...]
     by_name: dict[str, ToolRecord]
     digest: str
+    rules: RuleList
+    """The rules in force when the catalogue was read."""
     prompts: tuple[OfferRecord, ...] = ()
     resources: tuple[OfferRecord, ...] = ()
     templates: tuple[OfferRecord, ...] = ()
@@ -92,6 +97,7 @@ def catalogue(tenant_id: int) -> Catalogue:
         by_name={tool.exposed_name: tool for tool in tools},
         # The mode too: it decides which clients see the tool, and clients of 2025-11-25 are shown it.
         digest="|".join(f"{tool.exposed_name}:{tool.digest}:{tool.mode}" for tool in tools),
+        rules=present(tenant_id),
         prompts=prompts,
         resources=resources,
         templates=templates,
@@ -141,7 +147,7 @@ def _digest(offers: Iterable[OfferRecord]) -> str:
 
 
 def forget_catalogues() -> None:
-    """Drop the cache: a server, tool or policy changed."""
+    """Drop the cache: a server, tool, policy or rule changed."""
     _kept.forget()
 
 

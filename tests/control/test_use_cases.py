@@ -13,11 +13,12 @@ import pytest
 from django.db import connection
 
 from taskhub import control
-from taskhub.control import applications, audit, clients, credentials, people, questions, servers, tasks
+from taskhub.control import applications, audit, clients, credentials, people, questions, rules, servers, tasks
 from taskhub.control.caller import Caller, of_person, of_shell
 from taskhub.core.errors import Forbidden, Invalid, NotFound
 from taskhub.core.policy import Policy
 from taskhub.core.records import Person
+from taskhub.core.rules import Rule, Then
 from taskhub.core.states import Door, QuestionKind, Role, State
 from taskhub.domain.catalogue.edits import ServerEdit
 from taskhub.domain.catalogue.server_files import FileServer
@@ -76,6 +77,10 @@ USE_CASES: dict[str, tuple[set[str], UseCase]] = {
     "credentials.set_oauth": (ADMINS, lambda by, on: credentials.set_oauth(by, on.server, None)),
     "credentials.register_anew": (ADMINS, lambda by, on: credentials.register_anew(by, on.server)),
     "servers.set_policy": (ADMINS, lambda by, on: servers.set_policy(by, on.tool, Policy(max_attempts=2))),
+    "rules.save_rules": (
+        ADMINS,
+        lambda by, on: rules.save_rules(by, [Rule(name="new", when="", then=Then.ASK)], expected=0),
+    ),
     "people.add_person": (ADMINS, lambda by, on: people.add_person(by, username="new.one", role="viewer")),
     "people.find_person": (ADMINS, lambda by, on: people.find_person(by, on.username)),
     "people.set_role": (ADMINS, lambda by, on: people.set_role(by, on.person, "operator")),
@@ -117,6 +122,9 @@ tests/console/test_server_oauth.py."""
 READS = {
     "applications.find_application",
     "clients.find_client",
+    "rules.rules",
+    "rules.rule_versions",
+    "rules.rule_version",
     "servers.find_server",
     "questions.find_question",
     "questions.find_question_of_task",
@@ -129,6 +137,7 @@ NOTHING_ELSEWHERE = {
     "servers.add_server",
     "servers.set_server",
     "servers.import_servers",
+    "rules.save_rules",
     "people.add_person",
     "applications.add_application",
     "audit.begin_export",
@@ -184,7 +193,8 @@ def caller(person: Person) -> Caller:
 def rows() -> list[tuple[Any, ...]]:
     """Everything that a use case could change, but for what is on record about refusals."""
     found: list[tuple[Any, ...]] = []
-    for table in ("task", "question", "decision", "access_token", "auth_context", "server", "tool", "membership"):
+    tables = ("task", "question", "decision", "access_token", "auth_context", "server", "tool", "membership")
+    for table in (*tables, "rule_version"):
         with connection.cursor() as cursor:
             cursor.execute(f"SELECT t::text FROM {table} AS t ORDER BY 1")
             found += cursor.fetchall()
@@ -300,3 +310,27 @@ def test_nothing_is_revoked_where_the_tasks_may_not_be_cancelled(monkeypatch: py
         with pytest.raises(Forbidden):
             use()
     assert rows() == before
+
+
+def test_whoever_sees_servers_sees_the_rules_and_their_versions_of_this_tenant_alone() -> None:
+    tenant = make_tenant()
+    admin = caller(make_person("admin", tenant))
+    saved = rules.save_rules(admin, [Rule(name="new", when="", then=Then.ASK)], expected=0, reason="first")
+    for role in Role:
+        by = caller(make_person(role, tenant))
+        assert rules.rules(by) == saved
+        assert [row.reason for row in rules.rule_versions(by)] == ["first"]
+        assert rules.rule_version(by, 1).rules == saved.rules
+    outsider = caller(make_person("viewer", make_tenant()))
+    assert (rules.rules(outsider).version, rules.rule_versions(outsider)) == (0, [])
+    for by, number in ((outsider, 1), (admin, 2), (admin, 0)):
+        with pytest.raises(NotFound, match=f"There is no version {number} of the rules"):
+            rules.rule_version(by, number)
+
+
+def test_whoever_may_not_see_servers_does_not_see_the_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    by = caller(make_person("admin", make_tenant()))
+    monkeypatch.setattr(Caller, "may", lambda self, permission: permission != "server.view")
+    for use in (lambda: rules.rules(by), lambda: rules.rule_versions(by), lambda: rules.rule_version(by, 1)):
+        with pytest.raises(Forbidden):
+            use()

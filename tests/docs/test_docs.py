@@ -19,6 +19,7 @@ from taskhub.config import env
 from taskhub.config import settings as config
 from taskhub.core.names import IDEMPOTENCY_KEY, MODE_HINT, SCOPES
 from taskhub.core.permissions import PERMISSIONS
+from taskhub.core.rules import Then
 from taskhub.core.states import TRANSITIONS, Audience, Door, QuestionKind, QuestionState, Role, State, TaskMode
 from taskhub.domain.clients.patience import KNOWN as PROGRAMS
 from taskhub.protocol import errors
@@ -350,7 +351,7 @@ def test_the_limits_of_signing_in_are_those_of_the_settings() -> None:
         assert amounts(told[row]) == {value}, row
 
 
-@pytest.mark.parametrize("words", [State, Role, QuestionKind, QuestionState, Audience, TaskMode, Door])
+@pytest.mark.parametrize("words", [State, Role, QuestionKind, QuestionState, Audience, TaskMode, Door, Then])
 def test_the_glossary_has_our_words(words: Any) -> None:
     glossary = page("glossary.md")
     assert [str(word) for word in words if f"`{word}`" not in glossary] == []

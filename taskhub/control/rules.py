@@ -1,0 +1,43 @@
+"""Use cases for the tenant's rules: see them and their versions, and save the list."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from taskhub.control.caller import Caller
+from taskhub.core.errors import NotFound
+from taskhub.core.rules import Rule, RuleList
+from taskhub.domain.rules import changes, reads
+from taskhub.domain.rules.reads import PAGE_ROWS, Version, VersionRow
+
+
+def rules(caller: Caller) -> RuleList:
+    """The rules that are in force. Raises `Forbidden`."""
+    caller.require("server.view", what="see the rules")
+    return reads.present(caller.tenant_id)
+
+
+def rule_versions(caller: Caller, *, before: int | None = None, most: int = PAGE_ROWS) -> list[VersionRow]:
+    """The versions of the rules with a number below `before`, newest first; without it the newest. Raises
+    `Forbidden`."""
+    caller.require("server.view", what="see the versions of the rules")
+    return reads.versions(caller.tenant_id, before=before, most=most)
+
+
+def rule_version(caller: Caller, number: int) -> Version:
+    """The version of the rules with this number. Raises `Forbidden` or `NotFound`."""
+    caller.require("server.view", f"see version {number} of the rules")
+    found = reads.version(caller.tenant_id, number)
+    if found is None:
+        raise NotFound(f"There is no version {number} of the rules.")
+    return found
+
+
+def save_rules(caller: Caller, rules: Sequence[Rule], *, expected: int, reason: str = "") -> RuleList:
+    """Save the list of rules, for future calls; returns the list that is in force. If nothing differs, there is no new
+    version. `expected` is the version that the person was shown.
+
+    Raises `Forbidden`, `Invalid` naming the field, or `Refused` if the rules have changed since `expected`.
+    """
+    caller.require("server.manage", what="save the rules")
+    return changes.save_rules(caller.tenant_id, rules, expected=expected, reason=reason, actor=caller.actor)

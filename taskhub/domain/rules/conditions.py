@@ -17,7 +17,8 @@ from taskhub.lib.signs import without_invisible
 
 LONGEST: Final = 1_000
 """Most characters of a text, and most values of an array, that are compared. A longer one counts as in doubt."""
-_MISSING: Final = object()
+MISSING: Final = object()
+"""Stands for what is not there."""
 
 
 def met(
@@ -32,39 +33,39 @@ def met(
     """
     because: dict[str, str] = {}
     for name, wanted in conditions.items():
-        rule = _rule(schema, name)
-        default = rule.get("default", _MISSING) if isinstance(rule, dict) else _MISSING
+        rule = schema_of(schema, name)
+        default = rule.get("default", MISSING) if isinstance(rule, dict) else MISSING
         found = arguments.get(name, default)
-        why = _why(found, wanted)
-        if not why and (rule is _MISSING or fits(_alone(schema, rule), found)):
+        why = likeness(found, wanted)
+        if not why and (rule is MISSING or fits(alone(schema, rule), found)):
             return None
         because[name] = why or "unfit"
     return because
 
 
-def _rule(schema: Any, name: str) -> Any:
-    """The schema of one argument; `_MISSING` if there is none."""
+def schema_of(schema: Any, name: str) -> Any:
+    """The schema of one argument by the tool's `inputSchema`; `MISSING` if there is none."""
     properties = schema.get("properties") if isinstance(schema, dict) else None
-    return properties.get(name, _MISSING) if isinstance(properties, dict) else _MISSING
+    return properties.get(name, MISSING) if isinstance(properties, dict) else MISSING
 
 
-def _alone(schema: dict[str, Any], rule: Any) -> Any:
+def alone(schema: Any, rule: Any) -> Any:
     """The rule as a schema of its own, with the definitions that it may refer to."""
     tables = {word: schema[word] for word in ("$defs", "definitions") if word in schema}
     return {**tables, **rule} if isinstance(rule, dict) else rule
 
 
-def _why(found: Any, wanted: Any) -> str:
+def likeness(found: Any, wanted: Any) -> str:
     """The code (see `met`) of why a tool could take the argument `found` for the value `wanted` of a rule; empty where
     it certainly does not."""
-    if found is _MISSING:
+    if found is MISSING:
         return "missing"
     if found is None and wanted is not None:
         return "null"
     if _type(found) != _type(wanted):
         return "type"
     if isinstance(wanted, dict):
-        return _worst([_why(found.get(name, _MISSING), value) for name, value in wanted.items()])
+        return _worst([likeness(found.get(name, MISSING), value) for name, value in wanted.items()])
     if isinstance(wanted, list):
         return _why_array(found, wanted)
     if found == wanted:
@@ -76,11 +77,11 @@ def _why(found: Any, wanted: Any) -> str:
 
 
 def _why_array(found: list[Any], wanted: list[Any]) -> str:
-    if len(found) == len(wanted) and (why := _worst([_why(*pair) for pair in zip(found, wanted, strict=True)])):
+    if len(found) == len(wanted) and (why := _worst([likeness(*pair) for pair in zip(found, wanted, strict=True)])):
         return why
     if max(len(found), len(wanted)) > LONGEST:
         return "long"
-    return "more" if all(any(_why(one, value) for one in found) for value in wanted) else ""
+    return "more" if all(any(likeness(one, value) for one in found) for value in wanted) else ""
 
 
 def _why_text(found: str, wanted: str) -> str:

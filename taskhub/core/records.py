@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from taskhub.core.policy import Policy
+from taskhub.core.rules import NO_VERDICT, Verdict
 from taskhub.core.states import Audience, Door, OfferKind, QuestionKind, QuestionState, State, TaskMode
 
 
@@ -142,6 +143,8 @@ class NewTask:
     client_capabilities: dict[str, Any] = field(default_factory=dict)
     trace: dict[str, Any] = field(default_factory=dict)
     answers: dict[str, Any] | None = None
+    verdict: Verdict = NO_VERDICT
+    """What the tenant's rules say of the call."""
     idempotency_key: str | None = None
     ttl_ms: int | None = 86_400_000
     poll_interval_ms: int = 1_000

@@ -179,3 +179,33 @@ def difference(before: Sequence[Rule], after: Sequence[Rule]) -> Difference:
         changed=tuple(name for name in stay if old[name] != new[name]),
         moved=tuple(name for name in stay if name not in unmoved),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """The client for which a rule decides. `scopes` is `None` where no token says them: expressions that speak of them
+    are in doubt then."""
+
+    context_id: int
+    name: str
+    issuer: str
+    subject: str
+    client_id: str
+    scopes: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the rules say of a call."""
+
+    then: Then
+    rule: Rule | None = None
+    """The rule that decided; `None` if none matched, and then the tool's own policy counts."""
+    version: int = 0
+    doubt: bool = False
+    """Whether the rule matched only because it was in doubt."""
+    shadows: tuple[str, ...] = ()
+    """The names of the rules with `shadow` that matched before."""
+
+
+NO_VERDICT: Final = Verdict(Then.ALLOW)

@@ -8,21 +8,24 @@ import re
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from taskhub.core.errors import Invalid, KeyReused
 from taskhub.core.hints import run_topic
 from taskhub.core.names import IDEMPOTENCY_KEY, TOOL_USE
 from taskhub.core.records import Actor, NewTask, OpenQuestion, Principal, TaskRecord, ToolRecord
+from taskhub.core.rules import Then, Verdict
 from taskhub.core.states import TERMINAL, Door, State
 from taskhub.domain.questions.answer import answer_question
 from taskhub.domain.questions.kinds import checked_response
+from taskhub.domain.rules.decisions import denied
 from taskhub.domain.sessions.writes import answer_page
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.domain.tasks.create import approval_question
 from taskhub.lib import jsonx
 from taskhub.protocol.errors import INVALID_PARAMS, INVALID_REQUEST, WireError
-from taskhub.protocol.hub import Hub
+from taskhub.protocol.hub import Hub, client_of
 from taskhub.protocol.incoming import Incoming
 from taskhub.protocol.wire.pages import offered, page_key, page_verdict
 from taskhub.protocol.wire.tasks import answerable
@@ -71,29 +74,38 @@ class ScopeMissing(WireError):
 
 
 async def wanted(hub: Hub, principal: Principal, params: dict[str, Any]) -> tuple[ToolRecord, dict[str, Any]]:
-    """The tool and the arguments of a `tools/call`. Raises -32602 for an unknown tool and for
-    arguments that are no object."""
+    """The tool and the arguments of a `tools/call`. Raises -32602 for a tool that is unknown or hidden from the caller,
+    and for arguments that are no object."""
     name, arguments = params.get("name"), params.get("arguments", {})
     if not isinstance(name, str):
         raise WireError(INVALID_PARAMS, "name must be a string")
     if not isinstance(arguments, dict):
         raise WireError(INVALID_PARAMS, "arguments must be an object")
-    tool = (await hub.catalogue(principal.tenant_id)).by_name.get(name)
+    tool = (await hub.catalogue(principal)).by_name.get(name)
     if tool is None:
         raise WireError(INVALID_PARAMS, f"Unknown tool: {name[:128]}")
     return tool, arguments
 
 
-async def misfit(hub: Hub, tool: ToolRecord, arguments: dict[str, Any]) -> str:
-    """The error, as text for the model, of a call that needs an approval and whose arguments do not fit the tool's
-    `inputSchema`: people are not asked about it. Empty if they fit, and for every other call, whose arguments the
-    server checks."""
-    if approval_question(tool, arguments) is None:
-        return ""
+async def judged(
+    hub: Hub, incoming: Incoming, tool: ToolRecord, arguments: dict[str, Any], client_info: dict[str, Any]
+) -> tuple[Verdict, str]:
+    """The verdict of the tenant's rules on a call, and the error, as text for the model, of one that is not made: it is
+    denied; or it needs an approval, and its arguments do not fit the tool's `inputSchema`, so people are not asked
+    about it. The error is empty for every other call, whose arguments the server checks."""
+    name = client_info.get("name")
+    rules = (await hub.catalogue(incoming.principal)).rules
+    program = name if isinstance(name, str) else ""
+    verdict = rules.decide(client_of(incoming.principal), tool, arguments, program=program, now=datetime.now(UTC))
+    if verdict.then is Then.DENY:
+        return verdict, denied(verdict)
+    if approval_question(tool, arguments, verdict) is None:
+        return verdict, ""
     checked = await hub.schemas.check(tool.definition.get("inputSchema"), arguments)
     if not checked.problem:
-        return ""
-    return f"Not called: the arguments do not fit the inputSchema of {tool.exposed_name}: {checked.problem}"
+        return verdict, ""
+    problem = f"Not called: the arguments do not fit the inputSchema of {tool.exposed_name}: {checked.problem}"
+    return verdict, problem
 
 
 def refusal_result(text: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Final
 from taskhub.core.errors import LimitReached, TaskHubError
 from taskhub.core.hints import STANDING
 from taskhub.core.records import Actor, Created, NewTask, Principal, Session, TaskRecord
+from taskhub.core.rules import Client
 from taskhub.domain.catalogue.view import Catalogue, cached_catalogue, catalogue
 from taskhub.domain.sessions.reads import live_sessions
 from taskhub.domain.tasks.create import create_tasks
@@ -126,6 +127,18 @@ class KeptPages:
         self._kept.clear()
 
 
+def client_of(principal: Principal) -> Client:
+    """The client, as rules see it."""
+    return Client(
+        principal.context_id,
+        principal.name,
+        principal.issuer,
+        principal.subject,
+        principal.client_id,
+        principal.scopes,
+    )
+
+
 @dataclass
 class Hub:
     """The state that the protocol shares in one web process."""
@@ -223,10 +236,12 @@ class Hub:
             if rates is not None and (wait := rates.take(client, amount)):
                 raise LimitReached(f"This client sends more {what} than it may", retry_after=math.ceil(wait))
 
-    async def catalogue(self, tenant_id: int) -> Catalogue:
-        """The tenant's tools, prompts and resources; no query while the cache is warm."""
-        known = cached_catalogue(tenant_id)
-        return known if known is not None else await self.lanes.run(catalogue, tenant_id)
+    async def catalogue(self, principal: Principal) -> Catalogue:
+        """The tools, prompts and resources that the client may see; no query while the cache is warm."""
+        known = cached_catalogue(principal.tenant_id)
+        if known is None:
+            known = await self.lanes.run(catalogue, principal.tenant_id)
+        return known.seen_by(client_of(principal))
 
     def brought(self, task: TaskRecord, context_id: int) -> None:
         """Count that this client is given the task's result or error, if it has one."""

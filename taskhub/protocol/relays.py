@@ -71,7 +71,7 @@ async def get_prompt(hub: Hub, incoming: Incoming, params: dict[str, Any], round
         raise WireError(INVALID_PARAMS, "name must be a string")
     if arguments is not None and not _texts(arguments):
         raise WireError(INVALID_PARAMS, "arguments must be an object of strings")
-    prompt = (await hub.catalogue(incoming.principal.tenant_id)).prompt(name)
+    prompt = (await hub.catalogue(incoming.principal)).prompt(name)
     if prompt is None:
         raise WireError(INVALID_PARAMS, f"Unknown prompt: {name[:128]}")
     if missing := _missing(prompt.definition, arguments or {}):
@@ -101,7 +101,7 @@ async def read_resource(hub: Hub, incoming: Incoming, params: dict[str, Any], ro
         raise WireError(INVALID_PARAMS, "uri must be a string")
     if len(uri) > 2 * MAX_URI or "\0" in uri:
         return Missing(uri)
-    found = await hub.catalogue(incoming.principal.tenant_id)
+    found = await hub.catalogue(incoming.principal)
     request = [READ, uri]
     asked = _opened(hub, incoming, request, round_.state)
     servers = servers_of(found, uri)
@@ -127,7 +127,7 @@ async def complete(hub: Hub, incoming: Incoming, params: dict[str, Any]) -> Answ
     given = context.get("arguments") if isinstance(context, dict) else None
     if context is not None and not (isinstance(context, dict) and (given is None or _texts(given))):
         raise WireError(INVALID_PARAMS, "context.arguments must be an object of strings")
-    found = await hub.catalogue(incoming.principal.tenant_id)
+    found = await hub.catalogue(incoming.principal)
     offer, ref = _referred(found, params.get("ref"))
     server = found.upstream(offer.server_id)
     if server is None or not server.can("completions"):

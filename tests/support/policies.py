@@ -4,6 +4,8 @@ their catalogue anew after a hint, so a test that did not wait at its end would 
 from __future__ import annotations
 
 import contextlib
+import json
+import secrets
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -55,3 +57,35 @@ def _changed(hub: RunningHub, change: Callable[[bool], object], counts: Callable
         yield
     finally:
         becomes(False)
+
+
+@contextlib.contextmanager
+def rules_in_force(hub: RunningHub, *rules: dict[str, Any]) -> Iterator[None]:
+    """The rules of the hub's tenant. Each of its web processes knows them when the block begins."""
+    mark = f"mark-{secrets.token_hex(4)}"
+
+    def save(*listed: dict[str, Any]) -> None:
+        file = hub.data / f"{mark}.json"
+        file.write_text(json.dumps(listed))
+        hub.manage("rule", "set", str(file))
+
+    def counts(on: bool) -> bool:
+        # A connection each, so that every process is asked.
+        return all(_denied(hub, mark) is on for _ in range(4))
+
+    # A rule that denies what no test calls shows that the list counts.
+    save(
+        {"name": mark, "when": f"has(args.mark) && args.mark == {json.dumps(mark)}", "then": "deny", "words": mark},
+        *rules,
+    )
+    try:
+        wait_until(lambda: counts(on=True), "the rules to count")
+        yield
+    finally:
+        save()
+        wait_until(lambda: counts(on=False), "the rules to count no more")
+
+
+def _denied(hub: RunningHub, mark: str) -> bool:
+    with Client(hub.base, hub.tokens["agent-a"]) as client:
+        return mark in str(client.tool("greet", {"name": "x", "mark": mark}).result["content"])

@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from django.db.models import F, Q
 
 from taskhub.core.policy import Policy, values_of
 from taskhub.core.records import OfferKind, OfferRecord, TaskMode, ToolRecord, Upstream
-from taskhub.core.rules import RuleList
+from taskhub.core.rules import Client, RuleList
+from taskhub.domain.rules.decisions import Rules
 from taskhub.domain.rules.reads import present
 from taskhub.lib.caches import ExpiringCache
 from taskhub.store.models import Offer, Server, Tool
@@ -28,8 +29,6 @@ class Catalogue:
     tools: tuple[ToolRecord, ...]
     by_name: dict[str, ToolRecord]
     digest: str
-    rules: RuleList
-    """The rules in force when the catalogue was read."""
     prompts: tuple[OfferRecord, ...] = ()
     resources: tuple[OfferRecord, ...] = ()
     templates: tuple[OfferRecord, ...] = ()
@@ -41,7 +40,56 @@ class Catalogue:
     upstreams: tuple[Upstream, ...] = ()
     """The enabled servers, by id."""
     plain_tools: tuple[ToolRecord, ...] = ()
-    """The tools that a caller without tasks can call, in the same order: all but those in mode `required`."""
+    """The tools that a client without tasks can call, in the same order: all but those in mode `required`."""
+    rules: Rules = field(default_factory=lambda: Rules(RuleList(0, ())))
+    """The tenant's rules."""
+    _seen: dict[Client, Catalogue] = field(default_factory=dict, compare=False, repr=False)
+    _views: dict[tuple[frozenset[int], frozenset[int]], Catalogue] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+
+    def seen_by(self, client: Client) -> Catalogue:
+        """What of this the client may see by the rules: without hidden tools, and without the prompts and resources of
+        hidden servers. Clients that see the same get the same object."""
+        if not self.rules.hide:
+            return self
+        seen = self._seen.get(client)
+        if seen is None:
+            tools = frozenset(tool.id for tool in self.tools if self.rules.hides(client, tool))
+            servers = frozenset(one.id for one in self.upstreams if self.rules.hides_server(client, one.name))
+            seen = self._views.get((tools, servers))
+            if seen is None:
+                seen = self._without(tools, servers)
+                _bounded(self._views)[tools, servers] = seen
+            _bounded(self._seen)[client] = seen
+        return seen
+
+    def _without(self, tools: frozenset[int], servers: frozenset[int]) -> Catalogue:
+        if not tools and not servers:
+            return self
+
+        def shown(offers: tuple[OfferRecord, ...]) -> tuple[OfferRecord, ...]:
+            return tuple(offer for offer in offers if offer.server_id not in servers)
+
+        prompts, resources, templates = shown(self.prompts), shown(self.resources), shown(self.templates)
+        left = tuple(tool for tool in self.tools if tool.id not in tools)
+        hidden = {offer.key for offer in (*self.resources, *self.templates) if offer.server_id in servers}
+        return replace(
+            self,
+            tools=left,
+            by_name={tool.exposed_name: tool for tool in left},
+            digest=_tools_digest(left),
+            prompts=prompts,
+            resources=resources,
+            templates=templates,
+            prompts_digest=_digest(prompts),
+            resources_digest=_digest((*resources, *templates)),
+            hidden_uris=self.hidden_uris | hidden,
+            upstreams=tuple(one for one in self.upstreams if one.id not in servers),
+            plain_tools=tuple(tool for tool in self.plain_tools if tool.id not in tools),
+            _seen={},
+            _views={},
+        )
 
     def prompt(self, name: str) -> OfferRecord | None:
         """The prompt with this exposed name."""
@@ -64,6 +112,8 @@ class Catalogue:
         return next((offer for offer in offers if offer.exposed_name == name), None)
 
 
+_MOST_KEPT: Final = 1_000
+"""Most clients, and most different views, that are remembered of a catalogue."""
 _kept: ExpiringCache[int, Catalogue] = ExpiringCache(30.0, most=1_000)
 
 
@@ -95,9 +145,7 @@ def catalogue(tenant_id: int) -> Catalogue:
         tenant_id=tenant_id,
         tools=tools,
         by_name={tool.exposed_name: tool for tool in tools},
-        # The mode too: it decides which clients see the tool, and clients of 2025-11-25 are shown it.
-        digest="|".join(f"{tool.exposed_name}:{tool.digest}:{tool.mode}" for tool in tools),
-        rules=present(tenant_id),
+        digest=_tools_digest(tools),
         prompts=prompts,
         resources=resources,
         templates=templates,
@@ -106,6 +154,7 @@ def catalogue(tenant_id: int) -> Catalogue:
         hidden_uris=hidden,
         upstreams=tuple(Upstream(row.pk, row.name, row.capabilities) for row in servers),
         plain_tools=tuple(tool for tool in tools if tool.mode is not TaskMode.REQUIRED),
+        rules=Rules(present(tenant_id)),
     )
     _kept.keep(tenant_id, fresh, since)
     return fresh
@@ -139,6 +188,18 @@ def _offers(tenant_id: int) -> tuple[dict[OfferKind, tuple[OfferRecord, ...]], f
         )
         found[kind].setdefault(offer.exposed_name, offer)
     return {kind: tuple(offers.values()) for kind, offers in found.items()}, frozenset(hidden)
+
+
+def _tools_digest(tools: tuple[ToolRecord, ...]) -> str:
+    # The mode too: it decides which clients see the tool, and clients of 2025-11-25 are shown it.
+    return "|".join(f"{tool.exposed_name}:{tool.digest}:{tool.mode}" for tool in tools)
+
+
+def _bounded(kept: dict[Any, Catalogue]) -> dict[Any, Catalogue]:
+    """`kept`, emptied if it is full."""
+    if len(kept) >= _MOST_KEPT:
+        kept.clear()
+    return kept
 
 
 def _digest(offers: Iterable[OfferRecord]) -> str:

@@ -14,6 +14,7 @@ from taskhub.core.records import Actor
 from taskhub.core.rules import Rule, RuleList, check_rules, difference, digest_of, encoded, storable
 from taskhub.domain.audit.record import record_event
 from taskhub.domain.hints.announce import notify
+from taskhub.domain.rules.decisions import check_expressions
 from taskhub.domain.rules.reads import present
 from taskhub.store import statements
 
@@ -26,10 +27,11 @@ def save_rules(tenant_id: int, rules: Sequence[Rule], *, expected: int, reason: 
     """Save the tenant's rules, for future calls; returns the list that is in force. If nothing differs, there is no new
     version. `expected` is the version that the person was shown.
 
-    Raises `Invalid` naming the field (`core.rules.check_rules`), or `Refused` if the rules have changed since
-    `expected`: of two who save at once, one is refused.
+    Raises `Invalid` naming the field (`core.rules.check_rules`, `decisions.check_expressions`), or `Refused` if the
+    rules have changed since `expected`: of two who save at once, one is refused.
     """
     check_rules(rules)
+    check_expressions(rules)
     reason = reason.strip()
     if len(reason) > MAX_REASON or not storable(reason):
         raise Invalid(f"A reason has at most {MAX_REASON} characters, and none of them is U+0000.", field="reason")

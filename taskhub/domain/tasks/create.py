@@ -26,6 +26,7 @@ from taskhub.core.records import (
     TaskRecord,
     ToolRecord,
 )
+from taskhub.core.rules import Then, Verdict
 from taskhub.core.words import waiting_for_approval, words
 from taskhub.domain.changes import change, questions, who
 from taskhub.domain.hints.announce import announce, announce_created
@@ -126,7 +127,7 @@ def _draft(n: int, new: NewTask, actor: Actor) -> _Draft:
             limit = error
         elif new.idempotency_key is None or not _known(new.context_id, new.idempotency_key):
             raise
-    approval = approval_question(tool, new.arguments)
+    approval = approval_question(tool, new.arguments, new.verdict)
     ttl = None if new.ttl_ms is None else min(max(new.ttl_ms, TTL_RANGE_MS[0]), TTL_RANGE_MS[1])
     public_id = ids.public_id()
     message = words("waiting_server") if tool.server_away else ""
@@ -307,22 +308,33 @@ def _known(context_id: int, key: str) -> bool:
     return _KNOWN(context=context_id, key=key)
 
 
-def approval_question(tool: ToolRecord, arguments: dict[str, object]) -> NewQuestion | None:
-    """The approval that the tool's policy requires for these arguments; `None` if it requires none.
+def approval_question(tool: ToolRecord, arguments: dict[str, object], verdict: Verdict) -> NewQuestion | None:
+    """The approval that the rule that decided requires; where none did, that which the tool's policy requires for these
+    arguments. `None` if none is required.
 
     `approval_when` maps argument names to the values that require approval; an empty one means always. A call that
     might match, but not certainly, needs approval too (`domain.rules.conditions`).
     """
+    if (rule := verdict.rule) is not None:
+        if verdict.then is not Then.ASK:
+            return None
+        decided = {"rule": rule.name, "version": verdict.version, "doubt": verdict.doubt}
+        return _approval(tool, {"decided": decided}, rule.group, rule.quorum)
     if not tool.approval:
         return None
     because = met(tool.approval_when, arguments, tool.definition.get("inputSchema"), surely_fits)
     if because is None:
         return None
+    params = {"rule": tool.approval_when, "because": because}
+    return _approval(tool, params, tool.approval_group, tool.approval_quorum)
+
+
+def _approval(tool: ToolRecord, params: dict[str, Any], group: str, quorum: int) -> NewQuestion:
     return NewQuestion(
         key="approval",
         kind=QuestionKind.APPROVAL,
-        params={"tool": tool.exposed_name, "server": tool.server_name, "rule": tool.approval_when, "because": because},
+        params={"tool": tool.exposed_name, "server": tool.server_name, **params},
         audience=Audience.OPERATOR,
-        group=tool.approval_group,
-        quorum=tool.approval_quorum,
+        group=group,
+        quorum=quorum,
     )

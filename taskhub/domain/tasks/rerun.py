@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from taskhub.core.errors import NotFound, Refused
 from taskhub.core.records import Actor, NewTask, TaskRecord
+from taskhub.core.rules import Client, Then
 from taskhub.core.states import TERMINAL, State
-from taskhub.domain.catalogue.view import tool_by_id
+from taskhub.domain.catalogue.view import catalogue, tool_by_id
 from taskhub.domain.tasks.create import create_task
 from taskhub.store.models import Task
 
@@ -13,11 +16,13 @@ from taskhub.store.models import Task
 def rerun_task(tenant_id: int, public_id: str, actor: Actor) -> TaskRecord:
     """Create a task with the same tool, arguments and owner. The old task stays as it is.
 
-    The tool's present policy applies, so approval is asked for again. The old task's idempotency key and answers are
-    not reused. Raises `NotFound` for another tenant's task, `Refused` while the task is live or if its tool is disabled
-    or gone, and what `create_task` raises.
+    The present rules and the tool's present policy apply, so approval is asked for again. The old task's idempotency
+    key and answers are not reused. Raises `NotFound` for another tenant's task, `Refused` while the task is live, if
+    its tool is disabled or gone, or if a rule denies the call, and what `create_task` raises.
     """
-    old = Task.objects.select_related("tool__server").filter(public_id=public_id, tenant_id=tenant_id).first()
+    old = (
+        Task.objects.select_related("tool__server", "context").filter(public_id=public_id, tenant_id=tenant_id).first()
+    )
     if old is None:
         raise NotFound("Task not found")
     if State(old.state) not in TERMINAL:
@@ -28,12 +33,24 @@ def rerun_task(tenant_id: int, public_id: str, actor: Actor) -> TaskRecord:
         raise Refused(f"{old.tool_name} waits for a person to confirm it, so it cannot be run again.")
     tool = tool_by_id(old.tool_id)
     assert tool is not None  # its tasks keep a tool from being deleted
+    client = old.context
+    name = old.client_info.get("name")
+    verdict = catalogue(tenant_id).rules.decide(
+        Client(client.pk, client.name, client.issuer, client.subject, client.client_id),
+        tool,
+        old.arguments,
+        program=name if isinstance(name, str) else "",
+        now=datetime.now(UTC),
+    )
+    if verdict.then is Then.DENY and verdict.rule is not None:
+        raise Refused(f"The rule {verdict.rule.name} denies this call, so it cannot be run again.")
     return create_task(
         NewTask(
             tenant_id=tenant_id,
             context_id=old.context_id,
             tool=tool,
             arguments=old.arguments,
+            verdict=verdict,
             revision=old.revision,
             client_info=old.client_info,
             client_capabilities=old.client_capabilities,

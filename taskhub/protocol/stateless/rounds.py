@@ -16,6 +16,7 @@ from taskhub.core.errors import TaskHubError
 from taskhub.core.hints import run_topic
 from taskhub.core.names import IDEMPOTENCY_KEY, META_SERVER, TASK_HEADER
 from taskhub.core.records import State, TaskMode, TaskRecord, ToolRecord
+from taskhub.core.rules import Verdict
 from taskhub.core.states import AT_ONCE, TERMINAL, QuestionKind
 from taskhub.domain.questions.kinds import can_answer
 from taskhub.domain.sessions.writes import offer_page
@@ -79,9 +80,10 @@ async def answered(
     _check_wishes(request)
     caller = None if handle else await caller_of(hub, request.incoming, request.client_info)
     if state is None:
-        if problem := await calls.misfit(hub, tool, arguments):
+        verdict, problem = await calls.judged(hub, request.incoming, tool, arguments, request.client_info)
+        if problem:
             return reply(hub, request, calls.refusal_result(problem))
-        made = await _created(hub, request, tool, arguments, responses, wording.revision, caller)
+        made = await _created(hub, request, tool, arguments, responses, wording.revision, caller, verdict)
     else:
         made = calls.Made(await _resumed(hub, request, state, responses or {}, wording.revision))
         if caller is not None:
@@ -187,6 +189,7 @@ async def _created(
     responses: dict[str, Any] | None,
     revision: str,
     caller: Caller | None,
+    verdict: Verdict,
 ) -> calls.Made:
     if responses:
         calls.need_scope(request.principal, "tasks:answer")
@@ -198,6 +201,7 @@ async def _created(
         request.incoming,
         tool=tool,
         arguments=arguments,
+        verdict=verdict,
         revision=revision,
         client_info=request.client_info,
         client_capabilities=request.capabilities,

@@ -68,7 +68,7 @@ def listing(
     the client's version. `purpose` names the list: its cursors are valid for no other."""
 
     async def answer(hub: Hub, request: Request) -> Reply:
-        found, version = await hub.catalogue(request.principal.tenant_id), request.version
+        found, version = await hub.catalogue(request.principal), request.version
         start = open_cursor(hub, purpose, found.tenant_id, request.params.get("cursor")) or 0
         page = hub.pages.page(version, purpose, found, start, lambda: encoded(hub, found, start, version))
         return result_reply(request.id, page)

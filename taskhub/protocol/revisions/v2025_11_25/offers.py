@@ -47,7 +47,7 @@ async def subscribe(hub: Hub, request: Request) -> Reply:
     B25-28)."""
     calls.need_scope(request.principal, relays.SCOPE)
     uri = _uri(request)
-    found = await hub.catalogue(request.principal.tenant_id)
+    found = await hub.catalogue(request.principal)
     if not relays.servers_of(found, uri):
         raise WireError(RESOURCE_NOT_FOUND, "Resource not found", {"uri": uri})
     if not await hub.lanes.run(follow_resource, request.on.id, request.on.public_id, uri, most=MAX_RESOURCES):

@@ -447,7 +447,7 @@ async def _session_stream(served: _Served, since: datetime) -> AsyncGenerator[by
 
 async def _lists(served: _Served) -> dict[str, str]:
     """The digest of each list, by the notification of its changes."""
-    return digests(await served.hub.catalogue(served.incoming.principal.tenant_id))
+    return digests(await served.hub.catalogue(served.incoming.principal))
 
 
 class _Resources:
@@ -476,7 +476,7 @@ class _Resources:
             await self._stop()
             self._uris = wanted
             if wanted:
-                found = await hub.catalogue(self._served.incoming.principal.tenant_id)
+                found = await hub.catalogue(self._served.incoming.principal)
                 self._following = Following(hub, found, wanted)
                 self._watching.enter_context(hub.hints.watch(*self._following.topics, bell=self._bell))
                 await self._following.start(self._bell)

@@ -7,6 +7,7 @@ from typing import Any
 
 from taskhub.core.hints import run_topic
 from taskhub.core.records import TaskMode, TaskRecord, ToolRecord
+from taskhub.core.rules import Then, Verdict
 from taskhub.core.states import TERMINAL
 from taskhub.domain.sessions.reads import earlier_wait
 from taskhub.domain.tasks.handles import hand_out
@@ -27,9 +28,9 @@ from taskhub.protocol.wire.tasks import answerable
 PATIENCE_SECONDS = 0.1
 """A call that ends within so many seconds is answered in one piece; a longer one gets a stream."""
 PEOPLE_TTL_MS = 604_800_000
-"""Milliseconds: the least `ttl` of a task that may have to wait for a person, because the policy of its tool requires
-an approval, sets who answers its questions, or asks people after a client's program has declined. Some clients give up
-when the first `ttl` that they were told is over, even if it was lengthened since."""
+"""Milliseconds: the least `ttl` of a task that may have to wait for a person, because a rule or the policy of its tool
+requires an approval, or that policy sets who answers its questions, or asks people after a client's program has
+declined. Some clients give up when the first `ttl` that they were told is over, even if it was lengthened since."""
 TTL_MS = 86_400_000
 """Milliseconds: the `ttl` of a task if the caller names none."""
 READ_MS = 3_600_000
@@ -43,12 +44,16 @@ async def call(hub: Hub, request: Request) -> Reply | Stream:
         return await _hub_tool(hub, request)
     calls.need_scope(request.principal, "tasks:call")
     tool, arguments = await calls.wanted(hub, request.principal, request.params)
-    if problem := await calls.misfit(hub, tool, arguments):
+    verdict, problem = await calls.judged(hub, request.incoming, tool, arguments, request.on.client_info)
+    if problem and verdict.then is not Then.DENY:
         raise WireError(INVALID_PARAMS, problem)  # in these versions, invalid arguments are a protocol error
+    if problem:
+        return result_reply(request.id, jsonx.encode(calls.refusal_result(problem)))
     if tool.mode is not TaskMode.NEVER and sep_1686.asked_for(hub, request):
         streams.need_room(hub, request.on)
-        return await _served(hub, request, await sep_1686.create(hub, request, _details(request, tool, arguments)))
-    return await _waited(hub, request, tool, arguments)
+        details = _details(request, tool, arguments, verdict)
+        return await _served(hub, request, await sep_1686.create(hub, request, details))
+    return await _waited(hub, request, tool, arguments, verdict)
 
 
 async def call_or_task(hub: Hub, request: Request) -> Reply | Stream:
@@ -57,21 +62,23 @@ async def call_or_task(hub: Hub, request: Request) -> Reply | Stream:
         return await _hub_tool(hub, request)
     calls.need_scope(request.principal, "tasks:call")
     tool, arguments = await calls.wanted(hub, request.principal, request.params)
-    if problem := await calls.misfit(hub, tool, arguments):
+    verdict, problem = await calls.judged(hub, request.incoming, tool, arguments, request.on.client_info)
+    if problem:
         if "task" in request.params:
             raise WireError(INVALID_PARAMS, problem)  # the result of such a call can only be a task
         return result_reply(request.id, jsonx.encode(calls.refusal_result(problem)))
     if tool.mode is not TaskMode.NEVER and sep_1686.asked_for(hub, request):
         streams.need_room(hub, request.on)
-        return await _served(hub, request, await sep_1686.create(hub, request, _details(request, tool, arguments)))
+        details = _details(request, tool, arguments, verdict)
+        return await _served(hub, request, await sep_1686.create(hub, request, details))
     if "task" not in request.params:
-        return await _waited(hub, request, tool, arguments)
+        return await _waited(hub, request, tool, arguments, verdict)
     ttl = _ttl(request.params["task"])
     if tool.mode is TaskMode.NEVER:
         raise WireError(METHOD_NOT_FOUND, f"Tool {tool.exposed_name} does not support task-augmented execution")
-    details = _details(request, tool, arguments)
+    details = _details(request, tool, arguments, verdict)
     details["ttl_ms"] = max(TTL_MS if ttl is None else ttl, tool.run_seconds * 1_000 + READ_MS)
-    if tool.approval or tool.question_audience is not None or tool.people_after_program:
+    if tool.approval or verdict.then is Then.ASK or tool.question_audience is not None or tool.people_after_program:
         details["ttl_ms"] = max(details["ttl_ms"], PEOPLE_TTL_MS)
     task = (await calls.created(hub, request.incoming, revision=request.version, handle=True, **details)).task
     if not task.handle:  # an idempotency key found a task that was made without a handle
@@ -94,12 +101,13 @@ def _ttl(augmentation: Any) -> int | None:
     return int(min(ttl, 2**52))
 
 
-def _details(request: Request, tool: ToolRecord, arguments: dict[str, Any]) -> dict[str, Any]:
+def _details(request: Request, tool: ToolRecord, arguments: dict[str, Any], verdict: Verdict) -> dict[str, Any]:
     """The arguments of `calls.created` for any call in a session."""
     session, token = request.on, progress_token(request.meta)
     return {
         "tool": tool,
         "arguments": arguments,
+        "verdict": verdict,
         "client_info": session.client_info,
         "client_capabilities": mapping.usable(session.client_capabilities, request.version),
         "trace": calls.trace_of(request.meta),
@@ -110,13 +118,15 @@ def _details(request: Request, tool: ToolRecord, arguments: dict[str, Any]) -> d
     }
 
 
-async def _waited(hub: Hub, request: Request, tool: ToolRecord, arguments: dict[str, Any]) -> Reply | Stream:
+async def _waited(
+    hub: Hub, request: Request, tool: ToolRecord, arguments: dict[str, Any], verdict: Verdict
+) -> Reply | Stream:
     """The answer to a call whose caller waits, in one piece or at the end of a stream. A caller that disconnects may
     come back for the answer: that does not cancel the call (B25-13)."""
     if tool.mode is TaskMode.REQUIRED:  # T25-06
         raise WireError(METHOD_NOT_FOUND, f"Tool {tool.exposed_name} runs only as a task")
     streams.need_room(hub, request.on)
-    details = _details(request, tool, arguments)
+    details = _details(request, tool, arguments, verdict)
     caller = None
     if mapping.makes_plain_calls(request.on):
         caller = await caller_of(hub, request.incoming, request.on.client_info)

@@ -76,7 +76,7 @@ async def listen(hub: Hub, request: Request) -> Stream:
         if uris:
             calls.need_scope(request.principal, SCOPE)
     mine = await tasks_of(hub, request, task_ids or (), VERSION)
-    found = await hub.catalogue(request.principal.tenant_id)
+    found = await hub.catalogue(request.principal)
     told = Wanted(
         lists=frozenset(key for key in LISTS if wanted.get(key) is True),
         tasks=None if task_ids is None else mine,
@@ -126,7 +126,7 @@ async def _digests(hub: Hub, request: Request, wanted: Wanted) -> dict[str, str]
     """The digest of each list in the filter, by the notification of its changes."""
     if not wanted.lists:
         return {}
-    found = digests(await hub.catalogue(request.principal.tenant_id))
+    found = digests(await hub.catalogue(request.principal))
     return {LISTS[key]: found[LISTS[key]] for key in LISTS if key in wanted.lists}
 
 

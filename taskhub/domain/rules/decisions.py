@@ -1,0 +1,219 @@
+"""Decides calls and visibility by a tenant's rules: the first rule that matches decides.
+
+A rule that is in doubt (`expressions`) matches if it hides, denies or asks, and does not if it allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from taskhub.core.errors import Invalid
+from taskhub.core.records import ToolRecord
+from taskhub.core.rules import NO_VERDICT, Client, Rule, RuleList, Then, Verdict
+from taskhub.domain.rules.conditions import MISSING, alone, schema_of
+from taskhub.domain.rules.expressions import Expression, Values, absent_values, argument_values, compiled
+from taskhub.lib import jsonx
+from taskhub.lib.schemas import surely_fits
+
+MAX_ARGUMENT: Final = 20_000
+"""Most bytes of an argument as JSON. Expressions that speak of a larger one are in doubt."""
+MAX_ITEMS: Final = 100
+"""Most items of an array or object, and most levels of both, in an argument. As above."""
+_KEPT: Final = 10_000
+"""Most pairs of client and tool for which the rules that depend on the call are remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    rule: Rule
+    when: Expression
+
+    def matches(self, met: bool | None) -> bool:
+        """Whether the rule matches a call for which its expression is `met`."""
+        return met is True or (met is None and self.rule.then is not Then.ALLOW)
+
+
+def check_expressions(rules: Sequence[Rule]) -> None:
+    """Raise `Invalid` if an expression means nothing, or a rule hides by what is not known when tools are listed. Its
+    `field` is as that of `core.rules.check_rules`."""
+    for place, rule in enumerate(rules):
+        try:
+            when = compiled(rule.when)
+        except Invalid as error:
+            raise Invalid(error.message, field=f"rules.{place}.when") from None
+        if rule.then is Then.HIDE and not (when.lasting and not when.of_program):
+            raise Invalid(
+                "A rule that hides tools cannot speak of args, time or client.program: they are not known, or change, "
+                "when tools are listed.",
+                field=f"rules.{place}.when",
+            )
+
+
+class Rules:
+    """The rules of one tenant in one version, compiled. Not thread-safe caches: a lost entry is computed again."""
+
+    def __init__(self, listed: RuleList) -> None:
+        """Raises `Invalid` if an expression cannot be compiled: none is stored that was not compiled before."""
+        self.listed = listed
+        self.version = listed.version
+        self._rules = [_Compiled(rule, compiled(rule.when)) for rule in listed.rules if rule.enabled]
+        self.hide = any(one.rule.then is Then.HIDE and not one.rule.shadow for one in self._rules)
+        """Whether something may be hidden from somebody."""
+        self._left: dict[tuple[Any, ...], Sequence[_Compiled]] = {}
+
+    def decide(
+        self, client: Client, tool: ToolRecord, arguments: Mapping[str, Any], *, program: str, now: datetime
+    ) -> Verdict:
+        """The verdict on a call. `program`: the name that the client's program says of itself; empty if it says none.
+        A hidden tool is decided as denied."""
+        left = self._open(client, tool, program)
+        if not left:
+            return NO_VERDICT
+        values: Values | None = None
+        shadows: list[str] = []
+        for one in left:
+            if values is None:
+                values = Values(_lasting(client, tool, program) | _of_call(left, tool, arguments, now))
+            met = one.when.met(values)
+            if not one.matches(met):
+                continue
+            if one.rule.shadow:
+                shadows.append(one.rule.name)
+                continue
+            then = Then.DENY if one.rule.then is Then.HIDE else one.rule.then
+            return Verdict(then, one.rule, self.version, met is None, tuple(shadows))
+        return Verdict(Then.ALLOW, None, self.version, shadows=tuple(shadows))
+
+    def hides(self, client: Client, tool: ToolRecord) -> bool:
+        """Whether the client may not know of the tool. No other rule is tried after one that decides for every call."""
+        for one in self._open(client, tool, ""):
+            if one.when.lasting and not one.rule.shadow:
+                return one.rule.then is Then.HIDE
+        return False
+
+    def hides_server(self, client: Client, server: str) -> bool:
+        """Whether the client may not know of the prompts and resources of this server. Only rules that say nothing of
+        tools count."""
+        values = Values({"client": _client(client, ""), "server": {"name": server}})
+        for one in self._rules:
+            if one.when.lasting and not one.rule.shadow and one.when.met(values) is True:
+                return one.rule.then is Then.HIDE
+        return False
+
+    def _open(self, client: Client, tool: ToolRecord, program: str) -> Sequence[_Compiled]:
+        """The rules that may match a call of the tool by the client, in order, up to the first that surely does.
+
+        What an expression says of client, server and tool alone is evaluated once. One that speaks of the arguments
+        or the time too is left out if it is false whatever they are.
+        """
+        key = (client, tool.id, tool.digest, tool.server_name, program)
+        found = self._left.get(key)
+        if found is None:
+            values = Values(_lasting(client, tool, program))
+            left = []
+            for one in self._rules:
+                met = one.when.met(values)
+                if one.when.lasting and not one.matches(met):
+                    continue
+                if met is False:
+                    continue
+                left.append(one)
+                if one.when.lasting and not one.rule.shadow:
+                    break
+            found = tuple(left)
+            if len(self._left) >= _KEPT:
+                self._left.clear()
+            self._left[key] = found
+        return found
+
+
+def denied(verdict: Verdict) -> str:
+    """What the client of a denied call is told, as text for the model."""
+    words = verdict.rule.words if verdict.rule is not None else ""
+    return f"Not called: {words or 'a rule of this hub denies this call.'}"
+
+
+def _client(client: Client, program: str) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "id": client.client_id,
+        "name": client.name,
+        "issuer": client.issuer,
+        "subject": client.subject,
+        "program": program,
+    }
+    if client.scopes is not None:
+        values["scopes"] = sorted(client.scopes)
+    return values
+
+
+def _lasting(client: Client, tool: ToolRecord, program: str) -> dict[str, Any]:
+    """The variables that are the same for all calls of the tool by the client."""
+    annotations = tool.definition.get("annotations")
+    hints = annotations if isinstance(annotations, dict) else {}
+
+    def hint(name: str, default: bool) -> bool:
+        # What MCP says where a tool says nothing.
+        return hints[name] if isinstance(hints.get(name), bool) else default
+
+    read_only = hint("readOnlyHint", False)
+    title = tool.definition.get("title", hints.get("title"))
+    return {
+        "client": _client(client, program),
+        "server": {"name": tool.server_name},
+        "tool": {
+            "name": tool.name,
+            "title": title if isinstance(title, str) else "",
+            "annotations": hints,
+            "readOnly": read_only,
+            "destructive": not read_only and hint("destructiveHint", True),
+            "idempotent": hint("idempotentHint", False),
+            "openWorld": hint("openWorldHint", True),
+        },
+    }
+
+
+def _of_call(
+    rules: Sequence[_Compiled], tool: ToolRecord, arguments: Mapping[str, Any], now: datetime
+) -> dict[str, Any]:
+    """The variables of this call: the arguments of which the rules speak, checked against the tool's schema with its
+    defaults filled in, and the time."""
+    schema = tool.definition.get("inputSchema")
+    names: set[str] = set()
+    for one in rules:
+        names |= arguments.keys() if one.when.arguments is None else one.when.arguments
+    found: dict[str, Any] = {}
+    unfit: set[str] = set()
+    for name in names:
+        rule = schema_of(schema, name)
+        value = arguments.get(name, rule.get("default", MISSING) if isinstance(rule, dict) else MISSING)
+        if value is MISSING:
+            continue
+        found[name] = value
+        if not _small(value) or (rule is not MISSING and not surely_fits(alone(schema, rule), value)):
+            unfit.add(name)
+        elif isinstance(value, str) and value.lstrip()[:1] in ("[", "{") and not _is_text(rule):
+            # The MCP SDK for Python parses JSON in a text where a tool takes other types than text.
+            unfit.add(name)
+    values = argument_values(found, unfit)
+    return values | absent_values(names - found.keys()) | {"time": now}
+
+
+def _is_text(rule: Any) -> bool:
+    return isinstance(rule, dict) and rule.get("type") == "string"
+
+
+def _small(value: Any) -> bool:
+    try:
+        return len(jsonx.encode(value)) <= MAX_ARGUMENT and _flat(value, 0)
+    except (ValueError, TypeError, RecursionError):
+        return False
+
+
+def _flat(value: Any, depth: int) -> bool:
+    if not isinstance(value, (list, dict)):
+        return True
+    inside = value.values() if isinstance(value, dict) else value
+    return len(value) <= MAX_ITEMS and depth < MAX_ITEMS and all(_flat(one, depth + 1) for one in inside)

@@ -1,0 +1,62 @@
+"""`manage.py rule`: the rules are listed and replaced from a shell."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management.base import CommandError
+
+from taskhub.store.models import RuleVersion
+from tests.cli.shell import run
+
+pytestmark = pytest.mark.django_db
+
+RULES: list[dict[str, Any]] = [
+    {"name": "read", "when": "tool.readOnly", "then": "allow"},
+    {"name": "deploys", "when": "tool.name == 'deploy'", "then": "ask", "group": "ops", "quorum": 2, "shadow": True},
+]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "rules.json"
+
+
+def test_what_is_listed_can_be_set(file: Path) -> None:
+    assert run("rule", "list") == (0, "No rules were saved yet.\n", "")
+    file.write_text(json.dumps(RULES))
+    told = "Version 1 with 2 rules is in force for new calls.\n"
+    assert run("rule", "set", str(file), "--reason", "a start") == (0, told, "")
+    assert RuleVersion.objects.get().reason == "a start"
+    code, listed, _ = run("rule", "list", "--json")
+    assert (code, json.loads(listed)) == (0, RULES)
+    file.write_text(listed)
+    assert run("rule", "set", str(file)) == (0, "Nothing differs from version 1.\n", "")
+    assert run("rule", "list")[1].splitlines() == [
+        "Version 1.",
+        "  1  allow  read",
+        "            when tool.readOnly",
+        "  2  ask    deploys  (on trial)",
+        "            when tool.name == 'deploy'",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("[", "is no JSON"),
+        ("{}", "rules: The rules are a list."),
+        ('[{"name": "a", "when": "tool.nmae", "then": "ask"}]', "rules.0.when: At character 1: tool has the members"),
+        ('[{"name": "a", "when": "", "then": "maybe"}]', "rules.0.then: A rule says hide, deny, ask, allow"),
+        ('[{"name": "a", "when": "args.x == 1", "then": "hide"}]', "rules.0.when: A rule that hides tools"),
+    ],
+)
+def test_what_cannot_be_set_is_named_and_changes_nothing(file: Path, given: str, told: str) -> None:
+    file.write_text(given)
+    with pytest.raises(CommandError) as refused:
+        run("rule", "set", str(file))
+    assert told in str(refused.value)
+    assert not RuleVersion.objects.exists()

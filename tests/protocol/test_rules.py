@@ -83,6 +83,7 @@ def listed(client: Client | SessionClient, method: str) -> set[str]:
         params = {"cursor": page["nextCursor"]}
 
 
+@pytest.mark.req("B26-45")
 def test_lists_hold_what_the_client_may_see(alice: Client, bob: Client) -> None:
     for method in LISTS:
         everything, part = listed(alice, method), listed(bob, method)
@@ -90,6 +91,7 @@ def test_lists_hold_what_the_client_may_see(alice: Client, bob: Client) -> None:
     assert listed(alice, "tools/list") - listed(bob, "tools/list") >= {HIDDEN}
 
 
+@pytest.mark.req("B25-27")
 def test_lists_of_2025_hold_what_the_client_may_see(sessions: tuple[SessionClient, SessionClient]) -> None:
     first, second = sessions
     for method in LISTS:
@@ -123,6 +125,7 @@ HIDDEN_CALLS = (
 
 
 @pytest.mark.parametrize(("method", "hidden", "unknown"), HIDDEN_CALLS, ids=[call[0] for call in HIDDEN_CALLS])
+@pytest.mark.req("B26-45", "B26-49")
 def test_what_is_hidden_cannot_be_told_from_what_does_not_exist(
     bob: Client, method: str, hidden: dict[str, Any], unknown: dict[str, Any]
 ) -> None:
@@ -130,12 +133,14 @@ def test_what_is_hidden_cannot_be_told_from_what_does_not_exist(
 
 
 @pytest.mark.parametrize(("method", "hidden", "unknown"), HIDDEN_CALLS, ids=[call[0] for call in HIDDEN_CALLS])
+@pytest.mark.req("B25-26")
 def test_in_2025_what_is_hidden_cannot_be_told_from_what_does_not_exist(
     sessions: tuple[SessionClient, SessionClient], method: str, hidden: dict[str, Any], unknown: dict[str, Any]
 ) -> None:
     _errors(sessions[1], method, hidden, unknown)
 
 
+@pytest.mark.req("B26-49")
 def test_a_denied_call_makes_no_task_and_says_why(alice: Client, ruled: RunningHub) -> None:
     before = ruled.sql("SELECT max(id) FROM task")
     for caps in ({}, TASKS):
@@ -146,12 +151,14 @@ def test_a_denied_call_makes_no_task_and_says_why(alice: Client, ruled: RunningH
     assert "Hello" in str(alice.tool(HIDDEN, {"name": "Ann"}).result["content"])
 
 
+@pytest.mark.req("B25-26")
 def test_in_2025_a_denied_call_says_why(sessions: tuple[SessionClient, SessionClient]) -> None:
     found = sessions[0].call("tools/call", {"name": HIDDEN, "arguments": {"name": "Eve"}}).result
     assert found["isError"] is True
     assert found["content"][0]["text"] == "Not called: Eve is away; greet somebody else."
 
 
+@pytest.mark.req("T26-12")
 def test_a_call_waits_for_the_people_whom_its_rule_names(alice: Client, ruled: RunningHub) -> None:
     made = alice.tool("lengthy", {"seconds": 900}, caps=TASKS).result
     assert made["resultType"] == "task"

@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 WHOLE_SECONDS = 5.0
 """The longest interval between two claims that look at the whole queue. Others only look at tasks queued since the last
 claim."""
+PATIENCE_SECONDS = 5.0
+"""The longest interval between two claims, if nothing says that there are tasks to claim."""
 SKIPPED_SECONDS = 0.05
 """Seconds until the next claim after one that skipped a locked task."""
 NEWS_SECONDS = 0.2
@@ -33,6 +35,8 @@ GATHER_SECONDS = 0.002
 """How long queued tasks are gathered for one claim while many tasks run."""
 SHUT_SECONDS = 0.5
 """Seconds until the next claim while a server accepts no connection, to see whether it does now."""
+DRAIN_SECONDS = 3.0
+"""How long running tools may go on when a worker stops, and then how long they may take to stop."""
 CLAIM_SECONDS = 45.0
 """A worker ends if one claim takes longer: it hangs, because its statements have much shorter deadlines."""
 SHARE = 2
@@ -102,7 +106,7 @@ class Slots:
             free = self.size - sum(not running.asking for running in self.running.values())
             self._more = free <= 0
             self._held_up = False
-            patience = 5.0
+            patience = PATIENCE_SECONDS
             ended = self._ended
             if free > 0:
                 whole = self._since is None or time.monotonic() - self._whole_at > WHOLE_SECONDS
@@ -224,16 +228,16 @@ class Slots:
                     running.lose()
 
     async def drain(self) -> int:
-        """Let running tools go on for 3 seconds, then stop them and return their tasks to the queue. Returns how many
-        were stopped."""
+        """Let running tools go on for `DRAIN_SECONDS`, then stop them and return their tasks to the queue. Returns how
+        many were stopped."""
         work = [running.work for running in self.running.values() if running.work is not None]
         if work:
-            await asyncio.wait(work, timeout=3.0)
+            await asyncio.wait(work, timeout=DRAIN_SECONDS)
         unfinished = len(self.running)
         for running in list(self.running.values()):
             if running.work is not None:
                 running.work.cancel()
         left = [running.work for running in self.running.values() if running.work is not None]
         if left:
-            await asyncio.wait(left, timeout=3.0)
+            await asyncio.wait(left, timeout=DRAIN_SECONDS)
         return unfinished

@@ -480,10 +480,11 @@ async def _in_time(
             limit = min(patience, now() + min(WAIT_SECONDS, may_run)) if waits else held.limit
 
 
-async def _abandon(calling: asyncio.Future[Any], seconds: float = CANCEL_GRACE_SECONDS / 2) -> bool:
-    """Cancel a call and wait at most `seconds` for its end. Returns whether it ended in this time."""
+async def _abandon(calling: asyncio.Future[Any], seconds: float | None = None) -> bool:
+    """Cancel a call and wait at most `seconds`, by default half of `CANCEL_GRACE_SECONDS`, for its end. Returns whether
+    it ended in this time."""
     calling.cancel()
-    done, _ = await asyncio.wait({calling}, timeout=seconds)
+    done, _ = await asyncio.wait({calling}, timeout=CANCEL_GRACE_SECONDS / 2 if seconds is None else seconds)
     if not done:
         await give_up(calling)
     return bool(done)

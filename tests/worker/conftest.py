@@ -7,6 +7,7 @@ from django.conf import LazySettings
 
 from taskhub.core.records import Actor
 from taskhub.core.states import Door
+from taskhub.worker import claiming, polling
 from tests import factories
 from tests.store.flushing import _flush_past_the_guards
 from tests.support.guarded import Guarded
@@ -26,6 +27,20 @@ def hall(transactional_db: None) -> Iterator[Hall]:
     finally:
         gates.opened.set()  # a tool that blocks its thread would hold the worker's end up
         made.stop()
+
+
+@pytest.fixture
+def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers look for tasks and polls that have become due several times a second, instead of every five seconds."""
+    monkeypatch.setattr(claiming, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(claiming, "WHOLE_SECONDS", 0.2)
+    monkeypatch.setattr(polling, "LOOK_SECONDS", 0.5)
+
+
+@pytest.fixture
+def drains_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that stops does not wait for seconds for tools that go on."""
+    monkeypatch.setattr(claiming, "DRAIN_SECONDS", 1.0)
 
 
 @pytest.fixture

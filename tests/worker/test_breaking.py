@@ -17,10 +17,12 @@ from taskhub.store.models import Event, Server
 from taskhub.upstream import catalogue
 from taskhub.upstream.target import Target
 from taskhub.worker import breakers as known
+from taskhub.worker import running
 from tests.domain import kit
 from tests.domain.kit import World
 from tests.factories import WORKER
 from tests.upstream import kit as upstream
+from tests.upstream.servers import gates
 from tests.worker.kit import Hall, attempts, call, ended, hint, in_state, wait_until
 from tests.worker.test_running import fault_of, words
 
@@ -197,3 +199,37 @@ def test_a_call_that_a_late_worker_takes_all_the_same_waits_with_the_others(
     wait_until(lambda: attempts(task) == ["released"], "it to be given back")
     assert (kit.look(task).state, kit.look(task).message) == (State.QUEUED, sentence("waiting_server"))
     wait_until(lambda: server.pk in worker.breakers._open, "the worker to know again")
+
+
+@pytest.mark.usefixtures("looks_often")
+def test_a_server_that_lets_nobody_in_keeps_one_slot_for_whoever_asks_first(
+    hall: Hall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "WAIT_SECONDS", 1.0)
+    monkeypatch.setattr(running, "TURN_SECONDS", 1.0)
+    shut = hall.server()
+    echo = hall.tool(shut, "echo")
+    open_ = hall.tool(hall.server(), "echo")
+    worker = hall.start(slots=8)
+    assert words(call(echo, text="before")) == "before"
+    blocking = call(hall.tool(shut, "block"))
+    wait_until(gates.entered.is_set, "its thread to be blocked")
+    waiting = [call(echo, text=str(number)) for number in range(5)]
+
+    def queued() -> list[int]:
+        return [task for task in waiting if kit.look(task).state is State.QUEUED]
+
+    wait_until(lambda: len(queued()) == 4, "all but one to give their slots up")
+    assert {kit.look(task).message for task in queued()} <= {"Waiting for its server", ""}
+    later = call(echo, text="later")
+    assert words(call(open_, text="passes")) == "passes"
+    held = {blocking, *waiting} - {*queued()}
+    wait_until(
+        # What was answered leaves its slot right after.
+        lambda: {each.claim.task_id for each in worker.slots.running.values()} == held,
+        "nobody else to hold a slot",
+    )
+    assert kit.look(later).state is State.QUEUED
+    gates.opened.set()
+    assert [words(task) for task in [blocking, *waiting, later]] == ["let go", *"01234", "later"]
+    assert "task.faulted" not in [action for task in waiting for action in kit.actions(task)]

@@ -101,7 +101,8 @@ def test_a_purge_that_fails_stops_no_other(caplog: pytest.LogCaptureFixture) -> 
     assert left() == (0, 1, 0)
 
 
-def test_relays_that_cannot_be_swept_keep_no_task_waiting(hall: Hall) -> None:
+def test_relays_that_cannot_be_swept_keep_no_task_waiting(hall: Hall, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "SWEEP_SECONDS", 0.2)
     world = hall.tool(hall.server(enabled=False), "echo")
     task = call(world)
     kit.turn_back(task, "expires_at", 1)

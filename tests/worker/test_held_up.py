@@ -82,6 +82,7 @@ def test_it_is_stopped_once_somebody_says_that_it_ran(hall: Hall) -> None:
     assert kit.look(task).state is State.FINISHED
 
 
+@pytest.mark.usefixtures("drains_briefly")
 def test_it_is_stopped_when_the_same_worker_runs_it_again(hall: Hall, settings: Settings) -> None:
     settings.TASKHUB_LEASE_SECONDS = 30  # it is claimed before leases are renewed again
     tool = hall.tool(hall.server(), "hold")

@@ -25,6 +25,8 @@ from tests.upstream.tasking_server import TaskingServer, question, text
 from tests.worker.kit import Hall, attempts, call, ended, in_state, wait_until
 from tests.worker.test_running import fault_of, words
 
+pytestmark = pytest.mark.usefixtures("looks_often")
+
 ADA = {"action": "accept", "content": {"name": "Ada"}}
 
 

@@ -11,6 +11,8 @@ from tests.upstream import kit as upstream
 from tests.worker.kit import Hall, attempts, call, ended, in_state
 from tests.worker.test_running import fault_of
 
+pytestmark = pytest.mark.usefixtures("looks_often")
+
 NOWHERE = Target("python", "tests.upstream.nowhere:server")
 CODE = "-32042"
 

@@ -196,6 +196,7 @@ def test_what_waits_for_people_in_the_middle_of_a_call_holds_no_slot(hall: Hall)
         assert words(task) == '{"action": "decline"}'
 
 
+@pytest.mark.usefixtures("looks_often")
 def test_a_task_that_gets_no_connection_goes_back_and_has_not_run(hall: Hall, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists and what is read of a server take connections too."""
     monkeypatch.setattr(running, "CONNECTION_SECONDS", 0.2)
@@ -211,35 +212,6 @@ def test_a_task_that_gets_no_connection_goes_back_and_has_not_run(hall: Hall, mo
     assert words(task) == "late"
     assert attempts(task)[-1] == "finished"
     assert "task.faulted" not in kit.actions(task)
-
-
-def test_a_server_that_lets_nobody_in_keeps_one_slot_for_whoever_asks_first(hall: Hall) -> None:
-    shut = hall.server()
-    echo = hall.tool(shut, "echo")
-    open_ = hall.tool(hall.server(), "echo")
-    worker = hall.start(slots=8)
-    assert words(call(echo, text="before")) == "before"
-    blocking = call(hall.tool(shut, "block"))
-    wait_until(gates.entered.is_set, "its thread to be blocked")
-    waiting = [call(echo, text=str(number)) for number in range(5)]
-
-    def queued() -> list[int]:
-        return [task for task in waiting if kit.look(task).state is State.QUEUED]
-
-    wait_until(lambda: len(queued()) == 4, "all but one to give their slots up")
-    assert {kit.look(task).message for task in queued()} <= {"Waiting for its server", ""}
-    later = call(echo, text="later")
-    assert words(call(open_, text="passes")) == "passes"
-    held = {blocking, *waiting} - {*queued()}
-    wait_until(
-        # What was answered leaves its slot right after.
-        lambda: {each.claim.task_id for each in worker.slots.running.values()} == held,
-        "nobody else to hold a slot",
-    )
-    assert kit.look(later).state is State.QUEUED
-    gates.opened.set()
-    assert [words(task) for task in [blocking, *waiting, later]] == ["let go", *"01234", "later"]
-    assert "task.faulted" not in [action for task in waiting for action in kit.actions(task)]
 
 
 def test_a_server_gets_as_many_calls_at_once_as_is_said_of_it(hall: Hall) -> None:
@@ -453,6 +425,7 @@ def test_a_tool_that_does_not_stop_is_said_not_to_have_confirmed_and_its_late_re
     assert (now.state, now.result_json) == (State.CANCELLED, None)
 
 
+@pytest.mark.usefixtures("drains_briefly")
 def test_a_worker_that_stops_finishes_what_it_can_and_gives_the_rest_back(
     hall: Hall, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -26,6 +26,8 @@ from tests.upstream.session_tasks_http import SessionTasksServer
 from tests.worker.kit import Hall, attempts, call, ended, in_state, wait_until
 from tests.worker.test_running import fault_of, words
 
+pytestmark = pytest.mark.usefixtures("looks_often")
+
 COMMAND = Target("stdio", f"{sys.executable} -m tests.upstream.session_tasks_server")
 ADA = {"action": "accept", "content": {"who": "Ada"}}
 
@@ -242,6 +244,7 @@ def test_when_its_command_is_lost_the_outcome_is_unknown(hall: Hall, name: str) 
     assert pool is not None
     (pid,) = pool.processes()
     os.kill(pid, signal.SIGKILL)
+    kit.turn_back(task, "poll_at", 1, table="deferred")  # while an answer is waited for, polls are rare
     wait_until(lambda: [each.kind for each in kit.look(task).questions] == [QuestionKind.OUTCOME], "the loss")
     assert attempts(task) == ["lost"]
 

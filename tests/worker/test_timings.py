@@ -57,13 +57,15 @@ def test_each_call_is_counted_by_how_it_ended_and_each_wait(hall: Hall) -> None:
     assert sum(took.counts[: BOUNDS.index(1.0)]) == 0, "in no bucket below what it took"
 
 
-def test_what_is_counted_shows_while_the_worker_runs(hall: Hall) -> None:
+def test_what_is_counted_shows_while_the_worker_runs(hall: Hall, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("taskhub.worker.engine.TIMINGS_SECONDS", 0.2)
     server = hall.server()
     hall.start()
     ended(call(hall.tool(server, "echo"), text="x"))
     wait_until(lambda: counted() == {"waited": 1, "finished": 1}, "the counts")
 
 
+@pytest.mark.usefixtures("drains_briefly")
 def test_what_is_left_when_a_worker_stops_is_counted_too(hall: Hall, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("taskhub.worker.engine.TIMINGS_SECONDS", 3600.0)
     server = hall.server()

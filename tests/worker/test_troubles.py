@@ -127,6 +127,7 @@ def test_a_gateway_that_has_no_answer_leaves_the_outcome_unknown(hall: Hall) -> 
         hall.stop()
 
 
+@pytest.mark.usefixtures("looks_often")
 def test_a_server_that_wants_to_be_called_later_is_called_later(hall: Hall) -> None:
     with kit.HttpServer() as http:
         server = hall.server(http.target)

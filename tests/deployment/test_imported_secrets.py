@@ -92,7 +92,7 @@ class Repeating(BaseHTTPRequestHandler):
 def repeating() -> Iterator[str]:
     """The address of such a server."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Repeating)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"

@@ -68,7 +68,7 @@ class _Pages(BaseHTTPRequestHandler):
 def site() -> Iterator[str]:
     """The address of the pages."""
     server = _Site()
-    serving = threading.Thread(target=server.serve_forever, daemon=True)
+    serving = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     serving.start()
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}"

@@ -143,7 +143,7 @@ def serving(server: OldSseServer) -> Iterator[OldSseServer]:
 
     http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.port = http.server_port
-    thread = threading.Thread(target=http.serve_forever)
+    thread = threading.Thread(target=http.serve_forever, args=(0.01,))
     thread.start()
     try:
         yield server

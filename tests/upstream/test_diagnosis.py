@@ -78,7 +78,7 @@ def over_tls(directory: Path, authority: Path) -> Iterator[Target]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
     server.handle_error = lambda *_: None  # type: ignore[method-assign]
     server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
         yield Target("http", f"https://127.0.0.1:{server.server_port}/mcp")

@@ -102,7 +102,7 @@ def hanging_up(calm: int) -> Iterator[Target]:
 
     seen: list[str] = []
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
         yield Target("http", f"http://127.0.0.1:{server.server_port}/mcp")

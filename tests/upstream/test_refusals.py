@@ -44,7 +44,7 @@ def answering(status: int, headers: dict[str, str], body: bytes = b"") -> Iterat
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
         token = (("Authorization", "Bearer s3cret-of-ours"),)

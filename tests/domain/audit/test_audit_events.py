@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,6 +58,7 @@ def words_of(node: ast.expr) -> Iterator[str]:
         yield from words_of(node.orelse)
 
 
+@functools.cache
 def recorded_in_python() -> dict[str, str]:
     """Every action that a call of something like `record_event` names, and where."""
     found = {}

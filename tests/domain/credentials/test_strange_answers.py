@@ -74,7 +74,7 @@ class Site:
 def site(settings: LazySettings) -> Iterator[Site]:
     settings.TASKHUB_OAUTH_LOCAL_SERVERS = True
     made = Site()
-    thread = threading.Thread(target=made.server.serve_forever)
+    thread = threading.Thread(target=made.server.serve_forever, args=(0.01,))
     thread.start()
     yield made
     made.server.shutdown()

@@ -19,16 +19,15 @@ SELECT start_session(:public_id, :tenant, :context, :version, :client_info, :cap
 -- Detaches the session's streams at once, before the processes that serve them notice. Returns the ids of the tasks
 -- with open requests on these streams, so that other streams of these tasks can get the requests at once.
 WITH ended AS (
-    UPDATE session SET ended_at = clock_timestamp() WHERE id = :session AND ended_at IS NULL RETURNING id
-),
-told AS (
-    SELECT pg_notify(:channel, :hint) FROM ended
+    -- Here it is sent in any case; a query in WITH would run only as far as rows are asked of it.
+    UPDATE session SET ended_at = clock_timestamp() WHERE id = :session AND ended_at IS NULL
+    RETURNING id, pg_notify(:channel, :hint)
 ),
 left_behind AS (
     UPDATE stream AS s SET attached = false FROM ended AS e WHERE s.session_id = e.id AND s.attached RETURNING s.id
 )
 SELECT DISTINCT o.task_id
-FROM left_behind AS l JOIN outbound AS o ON o.stream_id = l.id CROSS JOIN told
+FROM left_behind AS l JOIN outbound AS o ON o.stream_id = l.id
 WHERE o.state = 'open';
 
 -- write: set_log_level(session bigint, level text) -> None

@@ -114,6 +114,7 @@ def test_ending_a_session_ends_its_own_stream(session: SessionClient) -> None:
         assert first is not None
         assert session.delete() == 204
         assert events.rest() == []
+    assert events.keep_alives == 0, "at once, not when it would be kept alive"
 
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-11-26", "v999.0.0", ""])

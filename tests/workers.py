@@ -23,18 +23,19 @@ _SLOW: Final = ("browser", "processes", "long")
 _WINDOWS: Final = {
     "browser 1": ("tests/e2e/test_axe.py", "tests/e2e/test_components.py", "tests/e2e/test_sign_in.py"),
     "browser 2": ("tests/e2e/",),
-    "hub 1": ("tests/protocol/v2025_11_25/",),
-    "hub 2": ("tests/processes/",),
-    "hub 3": (
-        "tests/protocol/",
-        "tests/api/",
+    "hub 1": ("tests/protocol/v2025_11_25/", "tests/protocol/test_machine_http.py"),
+    "hub 2": (
+        "tests/processes/",
         "tests/clients/",
         "tests/cli/test_call.py",
+        "tests/cli/test_call_follows.py",
         "tests/cli/test_token_and_people.py",
+        "tests/cli/test_up_refusals.py",
         "tests/docs/test_transcripts.py",
-        "tests/domain/clients/test_refused_tokens.py",
     ),
-    "hub 4": (
+    "hub 3": ("tests/protocol/test_pages_for_people.py", "tests/protocol/test_plain_calls.py"),
+    "hub 4": ("tests/protocol/", "tests/api/", "tests/domain/clients/test_refused_tokens.py"),
+    "hub 5": (
         "tests/deployment/test_cut_listeners.py",
         "tests/deployment/test_database_away.py",
         "tests/deployment/test_lost_connections.py",
@@ -43,8 +44,9 @@ _WINDOWS: Final = {
         "tests/deployment/test_two_webs.py",
     ),
 }
-"""What goes to one worker together, the longest first: the files that begin with one of these, of the first that has
-any. They share a hub, or a hub and a browser, which cost more than many of their tests."""
+"""What goes to one worker together: the files that begin with one of these, of the first that has any. They share a
+hub, or a hub and a browser, which cost more than many of their tests. None may take much longer than a fourth of all
+tests, or other workers end long before its own."""
 
 _SECONDS: Final = 300
 """How long a slow test may take: several times what it takes where nothing else runs."""

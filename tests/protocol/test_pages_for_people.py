@@ -33,6 +33,13 @@ def approved(hub: RunningHub) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def approver(hub: RunningHub) -> Iterator[Person]:
+    """Signed in once, since that takes longer than a decision."""
+    with Person(hub, "approver") as person:
+        yield person
+
+
 @pytest.fixture
 def token(hub: RunningHub) -> str:
     """Of a client of its own, so that its calls join no others."""
@@ -70,9 +77,8 @@ def offered(hub: RunningHub, params: dict[str, Any]) -> int:
     return question_at(hub, params["url"])
 
 
-def decided(hub: RunningHub, question: int, verdict: str = "approve") -> None:
-    with Person(hub, "approver") as approver:
-        approver.decide(question, verdict, reason="" if verdict == "approve" else "No")
+def decided(approver: Person, question: int, verdict: str = "approve") -> None:
+    approver.decide(question, verdict, reason="" if verdict == "approve" else "No")
 
 
 def still_open(hub: RunningHub, question: int) -> bool:
@@ -138,7 +144,7 @@ def test_the_message_says_what_is_asked_and_who_can_decide_it(kind: str, group: 
 @pytest.mark.parametrize("answer", [OPENED, DECLINED, DISMISSED])
 @pytest.mark.req("B26-61", "B26-62", "B26-63")
 def test_a_plain_call_is_offered_the_page_once_and_goes_on_waiting(
-    hub: RunningHub, hasty: str, approved: None, answer: dict[str, Any]
+    hub: RunningHub, hasty: str, approved: None, answer: dict[str, Any], approver: Person
 ) -> None:
     with Client(hub.base, hasty) as modern:
         asked = modern.tool("signed", {}, caps=OPENS).result
@@ -155,18 +161,18 @@ def test_a_plain_call_is_offered_the_page_once_and_goes_on_waiting(
         assert [action for action, _ in said(hub, question)] == [f"question.page.{answer['action']}"]
         again = modern.tool("signed", {}, caps=OPENS).result
         assert again["resultType"] == "complete", "it is not offered again"
-        decided(hub, question)
+        decided(approver, question)
         wait_until(lambda: "Signed" in str(modern.tool("signed", {}, caps=OPENS).result), "the result")
         assert runs(hub, question) == 1
 
 
 @pytest.mark.req("B26-61", "B26-63")
 def test_a_call_that_streams_is_offered_the_page_and_the_retry_brings_the_result(
-    hub: RunningHub, modern: Client, approved: None
+    hub: RunningHub, modern: Client, approved: None, approver: Person
 ) -> None:
     asked = modern.tool("signed", {}, caps=OPENS, meta={"progressToken": "p"}).result
     question = offered(hub, asked["inputRequests"].popitem()[1]["params"])
-    decided(hub, question)
+    decided(approver, question)
     assert retry(modern, {**asked, "inputRequests": {}}, {})["content"][0]["text"] == "Signed"
 
 
@@ -198,19 +204,19 @@ def test_a_request_that_opens_no_pages_waits_for_a_task_of_one_that_does(
 
 
 @pytest.mark.req("B26-62")
-def test_the_offer_is_answered_without_the_right_to_answer(hub: RunningHub, approved: None) -> None:
+def test_the_offer_is_answered_without_the_right_to_answer(hub: RunningHub, approved: None, approver: Person) -> None:
     token = hub.token(f"opens-{secrets.token_hex(4)}", "tasks:call", "tasks:read")
     with Client(hub.base, token) as client:
         asked = client.tool("signed", {}, caps=OPENS).result
         question = offered(hub, next(iter(asked["inputRequests"].values()))["params"])
-        decided(hub, question)
+        decided(approver, question)
         assert retry(client, asked, OPENED)["content"][0]["text"] == "Signed"
 
 
 @pytest.mark.parametrize("answer", [OPENED, DECLINED])
 @pytest.mark.req("T26-24", "T26-31", "T26-32")
 def test_a_task_is_input_required_until_the_offer_is_answered(
-    hub: RunningHub, modern: Client, approved: None, answer: dict[str, Any]
+    hub: RunningHub, modern: Client, approved: None, answer: dict[str, Any], approver: Person
 ) -> None:
     caps = {**OPENS, **TASKS}
     task = modern.tool("signed", {}, caps=caps).result["taskId"]
@@ -228,7 +234,7 @@ def test_a_task_is_input_required_until_the_offer_is_answered(
     assert now["lastUpdatedAt"] > found["lastUpdatedAt"]
     assert still_open(hub, question)
     assert [action for action, _ in said(hub, question)] == [f"question.page.{answer['action']}"]
-    decided(hub, question)
+    decided(approver, question)
     wait_until(lambda: modern.call("tasks/get", {"taskId": task}, caps=caps).result["status"] == "completed", "the end")
 
 
@@ -253,7 +259,7 @@ def test_what_is_no_answer_to_the_offer_is_refused_and_the_task_waits_for_one(
 @pytest.mark.parametrize("answer", MISFITS)
 @pytest.mark.req("B26-65", "B26-67")
 def test_a_round_with_what_is_no_answer_is_refused_and_can_be_made_again(
-    hub: RunningHub, modern: Client, approved: None, answer: Any
+    hub: RunningHub, modern: Client, approved: None, answer: Any, approver: Person
 ) -> None:
     asked = modern.tool("signed", {}, caps=OPENS).result
     question = offered(hub, next(iter(asked["inputRequests"].values()))["params"])
@@ -263,7 +269,7 @@ def test_a_round_with_what_is_no_answer_is_refused_and_can_be_made_again(
     if isinstance(answer, dict):  # else it is refused before anybody knows what it is for
         assert refused.error["data"]["pointer"] == "/inputResponses/page-approval/action"
     assert outbound(hub, question) == "offered", "nothing is stored"
-    decided(hub, question)
+    decided(approver, question)
     assert retry(modern, asked, OPENED)["content"][0]["text"] == "Signed"
 
 
@@ -292,6 +298,7 @@ def test_a_session_is_offered_the_page_and_told_when_it_is_decided(
     approved: None,
     answer: dict[str, Any],
     recorded: tuple[str, str | None],
+    approver: Person,
 ) -> None:
     with session.open("tools/call", SIGNED) as events:
         request = offer_on(events)
@@ -302,7 +309,7 @@ def test_a_session_is_offered_the_page_and_told_when_it_is_decided(
         # How long a machine under load took for the answer decides whether it was the program's own.
         assert (action, None if action.endswith("decline") else reason) == (f"question.page.{recorded[0]}", recorded[1])
         assert still_open(hub, question)
-        decided(hub, question)
+        decided(approver, question)
         rest = events.rest()
     opened = answer == {"result": OPENED}
     ended = [message["params"] for message in rest if message.get("method") == COMPLETE]
@@ -313,11 +320,11 @@ def test_a_session_is_offered_the_page_and_told_when_it_is_decided(
 
 @pytest.mark.req("B25-21", "B25-22")
 def test_an_offer_that_is_not_answered_is_ended_and_withdrawn(
-    hub: RunningHub, session: SessionClient, approved: None
+    hub: RunningHub, session: SessionClient, approved: None, approver: Person
 ) -> None:
     with session.open("tools/call", SIGNED) as events:
         request = offer_on(events)
-        decided(hub, offered(hub, request["params"]), "reject")
+        decided(approver, offered(hub, request["params"]), "reject")
         ended, withdrawn, answer = events.rest()
     assert (ended["method"], ended["params"]["elicitationId"]) == (COMPLETE, request["params"]["elicitationId"])
     assert (withdrawn["method"], withdrawn["params"]["requestId"]) == ("notifications/cancelled", request["id"])
@@ -326,7 +333,7 @@ def test_an_offer_that_is_not_answered_is_ended_and_withdrawn(
 
 @pytest.mark.req("B25-22")
 def test_the_page_is_not_offered_again_and_its_end_comes_on_the_sessions_own_stream(
-    hub: RunningHub, hasty: str, approved: None
+    hub: RunningHub, hasty: str, approved: None, approver: Person
 ) -> None:
     with SessionClient(hub.base, hasty, caps=OPENS) as session:
         with session.open("tools/call", SIGNED) as events:
@@ -338,7 +345,7 @@ def test_the_page_is_not_offered_again_and_its_end_comes_on_the_sessions_own_str
             assert [message.get("method") for message in events.rest()] == [None], "an interim result alone"
         with session.listen() as own:
             own.event()
-            decided(hub, question)
+            decided(approver, question)
             assert own.until(COMPLETE)["params"]["elicitationId"] == request["params"]["elicitationId"]
         assert runs(hub, question) == 1
 
@@ -390,7 +397,7 @@ def test_earlier_versions_have_no_pages(hub: RunningHub, hasty: str, approved: N
 
 @pytest.mark.req("B25-21", "B25-22")
 def test_a_task_of_a_session_offers_the_page_where_its_questions_are_read(
-    hub: RunningHub, token: str, approved: None
+    hub: RunningHub, token: str, approved: None, approver: Person
 ) -> None:
     with SessionClient(hub.base, token, caps={**OPENS, "tasks": {}}) as session:
         task = session.create("signed")
@@ -403,14 +410,16 @@ def test_a_task_of_a_session_offers_the_page_where_its_questions_are_read(
             session.respond(request, OPENED)
             wait_until(lambda: outbound(hub, question) == "accepted", "the answer to count")
             assert still_open(hub, question)
-            decided(hub, question)
+            decided(approver, question)
             ended = events.until(COMPLETE)["params"]
             assert ended == {"elicitationId": request["params"]["elicitationId"], "_meta": tied}
             assert events.until("response")["result"]["content"][0]["text"] == "Signed"
 
 
 @pytest.mark.req("T25-39")
-def test_another_session_that_opens_no_pages_is_not_sent_the_offer(hub: RunningHub, token: str, approved: None) -> None:
+def test_another_session_that_opens_no_pages_is_not_sent_the_offer(
+    hub: RunningHub, token: str, approved: None, approver: Person
+) -> None:
     with SessionClient(hub.base, token, caps={**OPENS, "tasks": {}}) as session:
         task = session.create("signed")
         with session.open("tasks/result", {"taskId": task}) as events:
@@ -419,7 +428,7 @@ def test_another_session_that_opens_no_pages_is_not_sent_the_offer(hub: RunningH
         SessionClient(hub.base, token, caps={"tasks": {}, "elicitation": {}}) as other,
         other.open("tasks/result", {"taskId": task}) as events,
     ):
-        decided(hub, question)
+        decided(approver, question)
         assert "elicitation/create" not in [message.get("method") for message in events.rest()]
 
 

@@ -74,6 +74,13 @@ class Program:
 Start = Callable[..., Program]
 
 
+@pytest.fixture(scope="module")
+def approver(hub: RunningHub) -> Iterator[Person]:
+    """Signed in once, since that takes longer than a decision."""
+    with Person(hub, "approver") as person:
+        yield person
+
+
 @pytest.fixture(params=WIRES)
 def start(hub: RunningHub, request: pytest.FixtureRequest) -> Iterator[Start]:
     """Programs of a client of their own, whose patience is a second."""
@@ -170,7 +177,9 @@ def test_an_error_of_the_tool_comes_through_waiting_as_it_is(hub: RunningHub, st
     assert program.call(WAIT, task_id=about["task_id"])["isError"]
 
 
-def test_who_is_waited_for_is_told_with_the_page_for_the_person(hub: RunningHub, start: Start) -> None:
+def test_who_is_waited_for_is_told_with_the_page_for_the_person(
+    hub: RunningHub, start: Start, approver: Person
+) -> None:
     program = start()
     with approval_wanted(hub, "signed", {}, group="ops"):
         about = interim_of(program, program.call("signed"))
@@ -178,8 +187,7 @@ def test_who_is_waited_for_is_told_with_the_page_for_the_person(hub: RunningHub,
         assert "A person is waited for." in about["text"]
         page = about["text"].split("it is done at ")[1].split()[0]
         assert page == f"{hub.base}/inbox/task/{about['task_id']}/?key=approval"
-        with Person(hub, "approver") as approver:
-            approver.decide(approver.led_to(page), "approve")
+        approver.decide(approver.led_to(page), "approve")
         assert wait_for(program, about["task_id"])["content"][0]["text"] == "Signed"
 
 
@@ -334,7 +342,9 @@ def test_a_caller_that_leaves_and_calls_again_has_one_task_one_run_one_result(
     assert events(hub, task).count("task.joined") == 2
 
 
-def test_a_caller_that_leaves_while_a_person_is_asked_finds_the_approved_call(hub: RunningHub, start: Start) -> None:
+def test_a_caller_that_leaves_while_a_person_is_asked_finds_the_approved_call(
+    hub: RunningHub, start: Start, approver: Person
+) -> None:
     program = start(patience_ms=60_000)
     with approval_wanted(hub, "signed", {}, group="ops"):
         last = hub.sql("SELECT coalesce(max(id), 0) FROM task")[0][0]
@@ -347,8 +357,7 @@ def test_a_caller_that_leaves_while_a_person_is_asked_finds_the_approved_call(hu
             wait_until(lambda: mine("state") == "input_required", "the approval to be asked for")
         wait_until(lambda: mine("left_at IS NOT NULL"), "its caller to be gone")
         question = hub.sql("SELECT id FROM question WHERE task_id = %s", [mine("id")])[0][0]
-        with Person(hub, "approver") as approver:
-            approver.decide(question, "approve")
+        approver.decide(question, "approve")
         wait_until(lambda: mine("state") == "finished", "the end")
         assert program.call("signed")["content"][0]["text"] == "Signed"
         assert hub.sql("SELECT count(*) FROM task WHERE id > %s AND tool_name = 'signed'", [last]) == [(1,)]

@@ -25,7 +25,7 @@ from tests.store.touched import rows_looked_at
 
 pytestmark = [pytest.mark.long, pytest.mark.django_db(transaction=True)]
 
-TASKS = 40_000
+TASKS = 20_000
 
 
 def claim_and_release() -> None:

@@ -28,6 +28,8 @@ def test_any_two_versions_are_compared(admin: Client, server: Server) -> None:
     page = page_of(server)
     html = admin.get(page).content.decode()
     assert "Changed Description" in words(html)
+    assert "In the definition Version 2 Version 3" in words(html)
+    assert "text two three" in words(html)
     assert "<del>two</del>" in html, "the newest with the one before it, unless others are chosen"
     assert "<ins>three</ins>" in html
     html = admin.get(f"{page}?before=1&after=2").content.decode()
@@ -37,6 +39,15 @@ def test_any_two_versions_are_compared(admin: Client, server: Server) -> None:
     assert ("<del>three</del>" in html, "<ins>one</ins>" in html) == (True, True)
     assert "A version does not differ from itself." in words(admin.get(f"{page}?before=2&after=2").content.decode())
     assert "<ins>three</ins>" in admin.get(f"{page}?before=x&after=99999").content.decode()
+
+
+def test_a_value_without_a_name_is_called_a_value(admin: Client, server: Server) -> None:
+    for hint in (True, False):
+        lists(server, {**definition("one"), "annotations": {"destructiveHint": hint}})
+    html = admin.get(page_of(server)).content.decode()
+    assert "Changed Annotation destructiveHint value true false" in words(html)
+    head = html[html.index("<thead>") : html.index("</thead>")]
+    assert head.count("<tr") == 1
 
 
 def test_the_dates_of_each_version_are_listed(admin: Client, server: Server) -> None:

@@ -14,8 +14,8 @@ class VersionsForm(ConsoleForm):
     """Two of the versions of a tool, which are newest first. A number of none that is kept counts as not chosen: then
     it is the newest, and the one before it."""
 
-    before = picked((), label="From version")
-    after = picked((), label="to version")
+    before = picked((), label="From")
+    after = picked((), label="To")
 
     def __init__(self, versions: Sequence[Version], data: Any) -> None:
         by_number = {version.number: version for version in versions}

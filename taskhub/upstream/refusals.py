@@ -55,8 +55,8 @@ _WHAT_TO_DO: Final[dict[int, str]] = {
 }
 _BY_OAUTH: Final = "It has to be authorized, or authorized again, on the server's page."
 _WANTS_OAUTH: Final = (
-    "It wants to be authorized by OAuth: set a way under Authorization on the server's page, or by `manage.py server"
-    " edit NAME --oauth WAY`; or set another token."
+    "It wants to be authorized by OAuth: set a way under Authorization on its page, or by `manage.py server edit NAME"
+    " --oauth WAY`; or set another token."
 )
 _FAILS: Final = "The server, or a proxy before it, fails: its own log says why."
 _NOT_MCP: Final = "This is no answer of an MCP server: check the address."
@@ -116,7 +116,7 @@ class HttpRefusal:
         elif self.oauth and self.unauthorized:
             advice = _BY_OAUTH
         elif self.named and self.status == HTTPStatus.UNAUTHORIZED:
-            advice = _WANTS_OAUTH
+            return f"{_WANTS_OAUTH} It answered {self.told}."  # a long challenge says less, and lists cut it off
         else:
             advice = _WHAT_TO_DO.get(self.status, _FAILS if self.status >= HTTPStatus.INTERNAL_SERVER_ERROR else "")
         return f"{self.told}. {advice}".strip()

@@ -156,7 +156,7 @@ def test_its_connection_is_tested_and_each_step_is_shown(admin: Client, tenant: 
     step = {"name": "Program", "ok": False, "seconds": 0.25, "says": "there is no program paid-server here"}
     store_steps(taken, [step], ended=True)
     shown = words(admin.get(page).content.decode())
-    assert "Program Failed 0.250 s there is no program paid-server here" in shown
+    assert "Program Failed 250 ms there is no program paid-server here" in shown
     assert "by worker-7" in shown
     admin.post(f"{page}test")
     ConnectionTest.objects.filter(server=server).update(requested_at=datetime.now(UTC) - timedelta(hours=1))

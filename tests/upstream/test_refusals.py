@@ -77,8 +77,9 @@ async def test_a_401_tells_its_challenge_and_what_to_do() -> None:
 async def test_a_401_that_names_oauth_metadata_says_how_oauth_is_set() -> None:
     metadata = {"WWW-Authenticate": 'Bearer resource_metadata="https://shop.example/.well-known/oauth"'}
     words = await refused(401, metadata)
-    assert "It wants to be authorized by OAuth" in words
+    assert words.startswith("It wants to be authorized by OAuth"), "what a list cuts off is not the advice"
     assert "--oauth WAY" in words
+    assert words.endswith(f"It answered HTTP 401 Unauthorized, WWW-Authenticate: {metadata['WWW-Authenticate']}.")
     assert NEW_TOKEN not in words
 
 

@@ -165,7 +165,7 @@ def test_a_server_is_authorized_as_its_file_says(admin: Client, settings: LazySe
         guarded.account = "ada"
         text = json.dumps({"mcpServers": {"it": {"url": f"{guarded.base}/mcp", "oauth": {"scopes": "tools"}}}})
         html = read(admin, text)
-        assert "OAuth, with the scopes tools" in words(html)
+        assert "OAuth, by each person or client scopes tools" in words(html)
         assert admin.post("/servers/import/add", hidden(html)).status_code == 302
         pk = Server.objects.get().pk
         come_back(admin, guarded.answer(sent(admin, f"/servers/{pk}/authorize", {"for": "everyone"})))

@@ -60,6 +60,7 @@ def test_it_says_what_is_known(world: World, operator: Client) -> None:
     for told in ("Worker worker-1", "Attempt 1", "Began just now", "Lost just now"):
         assert told in text
     assert "It is being asked" not in text
+    assert "Arguments of the call" in text
     assert "was lost while it ran: outcome unknown" in text
 
 

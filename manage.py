@@ -3,6 +3,7 @@
 
 import gc
 import os
+import signal
 import sys
 
 
@@ -26,7 +27,17 @@ def main() -> None:
     from django.core.exceptions import ImproperlyConfigured
 
     try:
-        execute_from_command_line(sys.argv)
+        try:
+            execute_from_command_line(sys.argv)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read the output has left, as `head` does. SIGPIPE itself stays ignored: it would end servers whose
+        # clients leave.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(nowhere, stream.fileno())  # or the interpreter would complain when it flushes them
+        sys.exit(128 + signal.SIGPIPE)
     except ImproperlyConfigured as error:
         sys.exit(f"taskhub: {error}")
 

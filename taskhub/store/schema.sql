@@ -639,6 +639,7 @@ CREATE TABLE public.server_grant (
     expires_at timestamp with time zone,
     version integer DEFAULT 0 NOT NULL,
     refreshing_until timestamp with time zone,
+    refresh_after timestamp with time zone,
     granted_by character varying(255) DEFAULT ''::character varying NOT NULL,
     granted_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
     refreshed_at timestamp with time zone,

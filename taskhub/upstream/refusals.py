@@ -11,8 +11,6 @@ import logging
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -24,6 +22,7 @@ from mcp.shared.message import SessionMessage
 
 from taskhub.core.errors import Unavailable
 from taskhub.core.secrets import without_values
+from taskhub.lib.later import seconds_of
 from taskhub.lib.signs import spelled
 
 MAX_FOREIGN: Final = 200
@@ -158,7 +157,7 @@ class HttpRefusals:
             method=method,
             oauth=self._oauth,
             named=names_metadata(response),
-            later=_later(response.headers.get("retry-after", "")),
+            later=seconds_of(response.headers.get("retry-after", ""), MAX_LATER),
         )
 
     def named(self, item: Any) -> Any:
@@ -235,18 +234,6 @@ def _wanted(response: httpx2.Response) -> str:
 def names_metadata(response: httpx2.Response) -> bool:
     """Whether a refusal names the server's OAuth metadata."""
     return bool(extract_field_from_www_auth(response, "resource_metadata"))
-
-
-def _later(told: str) -> float | None:
-    """The seconds that a `Retry-After` names, as a number or as a date; `None` if it names none."""
-    if told.strip().isdecimal():
-        return min(float(told.strip()[:9]), MAX_LATER)
-    try:
-        at = parsedate_to_datetime(told)
-    except ValueError:
-        return None
-    at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
-    return min(max((at - datetime.now(UTC)).total_seconds(), 0.0), MAX_LATER)
 
 
 def _type(response: httpx2.Response) -> str:

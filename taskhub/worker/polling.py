@@ -475,7 +475,8 @@ class Polls:
         if outcome.needs is None:
             if not await self._gives_up(held, taken):
                 told = taken.status == "input_required" or taken.message == outcome.why
-                self._put_back(held, PutBack(taken, int(REFRESH_SECONDS * 1000), None if told else outcome.why))
+                pause = max(REFRESH_SECONDS, outcome.seconds)
+                self._put_back(held, PutBack(taken, int(pause * 1000), None if told else outcome.why))
             return
         delay_ms = int(UNAUTHORIZED_SECONDS * 1000)
         ask = partial(ask_before_poll, taken, outcome.needs, delay_ms=delay_ms, actor=self._actor)

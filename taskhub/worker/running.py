@@ -18,7 +18,7 @@ from taskhub.core.timings import TimingKind
 from taskhub.core.words import words
 from taskhub.domain.credentials import grants
 from taskhub.domain.credentials.asking import ask_for_authorization
-from taskhub.domain.credentials.records import NeedsAuthorization
+from taskhub.domain.credentials.records import NeedsAuthorization, NotYet
 from taskhub.domain.questions.kinds import audience_for, model_may_answer, question_problem
 from taskhub.domain.questions.live import drop_question
 from taskhub.domain.questions.reads import response_to
@@ -70,6 +70,8 @@ class Waits:
 
     needs: NeedsAuthorization | None
     why: str
+    seconds: float = 0.0
+    """The time before which trying again is of no use."""
 
 
 @dataclass(eq=False, slots=True)
@@ -239,10 +241,10 @@ class Runner:
                 return lambda: self._defer(held, task, session)
             case Postponed(why, seconds):
                 return self._give_back(claim, seconds, why)
-            case Waits(needs, why):
+            case Waits(needs, why, seconds):
                 if needs is not None:
                     return lambda: self.lanes.run(ask_for_authorization, claim, needs, actor=self.actor)
-                return self._give_back(claim, RETRY_SECONDS, why)
+                return self._give_back(claim, max(RETRY_SECONDS, seconds), why)
             case Faulted(error, lost=True):
                 self._ended(held, TimingKind.FAULTED)
                 told = str(error["message"])
@@ -298,7 +300,8 @@ class Runner:
         except NeedsAuthorization as error:
             return Waits(error, error.message)
         except Unavailable as error:
-            return Waits(None, f"{words('authorizing')}: {error.message}"[:500])
+            seconds = error.seconds if isinstance(error, NotYet) else 0.0
+            return Waits(None, f"{words('authorizing')}: {error.message}"[:500], seconds)
 
     async def _with_scopes(self, claim: Claim, outcome: Outcome) -> Outcome | Waits:
         """What becomes of a call that its server refuses because the token has too few scopes."""

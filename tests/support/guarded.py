@@ -163,6 +163,10 @@ class Guarded:
         """An ASGI application that answers at `/mcp` instead of its own tools, to whoever has a token."""
         self.down: HTTPStatus | None = None
         """The status with which the token endpoint answers instead."""
+        self.later = ""
+        """The `Retry-After` of these answers."""
+        self.turned_away = 0
+        """How often it has answered so."""
         self.issued: list[str] = []
         self.refreshes: list[str] = []
         """The refresh tokens that were brought, in order."""
@@ -271,7 +275,9 @@ class Guarded:
                 await JSONResponse(found)(scope, receive, send)
                 return
             if scope.get("path") == "/token" and self.down is not None:
-                await Response(status_code=self.down)(scope, receive, send)
+                self.turned_away += 1
+                headers = {"Retry-After": self.later} if self.later else None
+                await Response(status_code=self.down, headers=headers)(scope, receive, send)
                 return
             if scope.get("path") == "/mcp" and self.refuses:
                 told = f'Bearer resource_metadata="{self.base}/.well-known/oauth-protected-resource/mcp"'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
 
 import pytest
 
@@ -13,7 +14,7 @@ from taskhub.domain.credentials import writes
 from taskhub.domain.credentials.records import Holder, OAuthSettings, Way
 from taskhub.domain.questions.answer import decide_approval
 from taskhub.domain.relays.outcomes import Failed, RelayClaim
-from taskhub.store.models import Event, Question, Server, ServerGrant, ServerOAuth, Tool
+from taskhub.store.models import Event, Question, Server, ServerGrant, ServerOAuth, Task, Tool
 from tests.domain import kit
 from tests.domain.kit import World
 from tests.support.guarded import Guarded
@@ -62,6 +63,21 @@ def test_an_expired_token_is_refreshed_before_the_call_and_its_rotation_stored(
     assert "acme" in result(ended(call(world)))
     assert guarded.refreshes[1:] == [token for token in guarded.issued if token.startswith("refresh-")][1:2]
     assert Event.objects.filter(action="grant.refreshed").count() == 1
+
+
+def test_a_call_waits_as_long_as_the_authorization_server_wants(hall: Hall, guarded: Guarded, admin: Actor) -> None:
+    server = protected(hall, guarded, Way.SHARED, admin)
+    authorize(server, guarded, "acme", admin)
+    hall.start()
+    listed(server)
+    guarded.down, guarded.later = HTTPStatus.TOO_MANY_REQUESTS, "90"
+    ServerGrant.objects.update(expires_at=datetime.now(UTC) - timedelta(seconds=1))
+    task = call(hall.tool(server, "whoami"))
+    wait_until(lambda: "wants to be asked" in kit.look(task).message, "the reason")
+    found = kit.look(task)
+    assert found.state is State.QUEUED
+    assert Task.objects.get(pk=task).runnable_at - datetime.now(UTC) > timedelta(seconds=60)
+    assert guarded.turned_away == 1
 
 
 def test_a_token_that_the_server_refuses_is_refreshed_once(hall: Hall, guarded: Guarded, admin: Actor) -> None:

@@ -10,6 +10,7 @@ be authorized again.
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -38,6 +39,7 @@ from taskhub.domain.credentials.records import (
     Gone,
     Holder,
     NeedsAuthorization,
+    NotYet,
     Tokens,
     Unanswered,
     Way,
@@ -90,6 +92,8 @@ class _Row:
     expires_at: datetime | None
     version: int
     refreshing: bool
+    pause: float | None
+    """For how many seconds its authorization server does not want to be asked again."""
     issued_at: datetime | None
 
     @property
@@ -105,6 +109,8 @@ class Exchanged:
     tokens: Tokens | None = None
     denied: str = ""
     unanswered: str = ""
+    later: float | None = None
+    """The seconds after which it wants to be asked again, if it said so."""
 
 
 _CREDENTIAL = statements.maybe("credential", _Row)
@@ -118,7 +124,8 @@ _THERE = statements.many("grants_there", int)
 def look(server_id: int, context_id: int | None, *, refused: str = "") -> Access | Due:
     """The access token for a call of this client, or for the server's lists if there is no client; or what is needed to
     refresh it, which this process alone may do then. `refused` is a token that the server does not accept. Raises
-    `NeedsAuthorization` if a person has to authorize, `Busy` while another process refreshes, or `Unavailable`."""
+    `NeedsAuthorization` if a person has to authorize, `Busy` while another process refreshes, `NotYet` while the
+    authorization server does not want to be asked, or `Unavailable`."""
     row = _CREDENTIAL(server=server_id, context=context_id)
     if row is None:
         return Access(0, "")
@@ -137,12 +144,15 @@ def look(server_id: int, context_id: int | None, *, refused: str = "") -> Access
     good = bool(access) and access != refused
     if good and (row.expires_at is None or row.expires_at - now > _spare(row)):
         return Access(row.grant_id, access, row.expires_at)
-    if good and row.expires_at and row.expires_at > now and (row.refreshing or not (refresh or row.way is Way.CLIENT)):
+    renewable = (bool(refresh) or row.way is Way.CLIENT) and not row.pause
+    if good and row.expires_at and row.expires_at > now and (row.refreshing or not renewable):
         return Access(row.grant_id, access, row.expires_at)
     if row.refreshing:
         raise Busy
     if row.way is not Way.CLIENT and not refresh:
         raise _lapsed(row, REFUSED if access == refused != "" else EXPIRED)
+    if row.pause:
+        raise _not_yet(row.name, "the authorization server is not asked again yet", row.pause)
     return _due(row, server_id, refresh)
 
 
@@ -161,20 +171,25 @@ def exchange(due: Due) -> Exchanged:
         return Exchanged(found, tokens.refresh(found, due.client, token=due.refresh, given=given))
     except Denied as error:
         return Exchanged(found, denied=str(error))
-    except (Unanswered, Invalid) as error:
+    except Unanswered as error:
+        return Exchanged(found, unanswered=str(error), later=error.later)
+    except Invalid as error:
         return Exchanged(found, unanswered=str(error))
 
 
 def settle(due: Due, exchanged: Exchanged) -> Access:
     """Store what came of a refresh. Raises `NeedsAuthorization` if it was refused, `Unavailable` if there was no answer
-    or another process has refreshed it meanwhile, `Gone` if the grant was revoked or authorized anew."""
+    or another process has refreshed it meanwhile, `NotYet` if the answer was to come later, `Gone` if the grant was
+    revoked or authorized anew."""
     if exchanged.denied:
         if exchanged.denied.startswith("invalid_client"):
             forget_client(due.server_id, due.client.id)
         _found(due, exchanged)
         raise _lapsed_due(due, f"its authorization server refuses it ({exchanged.denied})")
     if exchanged.tokens is None:
-        _LEAVE(held=due.grant_id, version=due.version)
+        _LEAVE(held=due.grant_id, version=due.version, pause=exchanged.later or None)
+        if exchanged.later:
+            raise _not_yet(due.server_name, exchanged.unanswered, exchanged.later)
         raise Unavailable(f"The authorization of {due.server_name} cannot be refreshed: {exchanged.unanswered}")
     new = exchanged.tokens
     with transaction.atomic():
@@ -388,6 +403,12 @@ def _spare(row: _Row) -> timedelta:
     assert row.expires_at is not None
     life = row.expires_at - (row.issued_at or row.expires_at)
     return min(timedelta(seconds=SPARE_SECONDS), life / 5)
+
+
+def _not_yet(server: str, who: str, seconds: float) -> NotYet:
+    pause = math.ceil(seconds)
+    message = f"The authorization of {server} cannot be refreshed: {who}"
+    return NotYet(f"{message}, and wants to be asked in {pause} s", seconds=seconds)
 
 
 def _again(row: _Row, problem: str) -> NeedsAuthorization:

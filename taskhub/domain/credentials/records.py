@@ -145,7 +145,20 @@ class Busy(Exception):
 
 
 class Unanswered(Exception):
-    """The authorization server gave no usable answer, which may be different in a moment. The message says why."""
+    """The authorization server gave no usable answer, which may be different in a moment. The message says why.
+    `later`: the seconds after which it wants to be asked again, if it says so."""
+
+    def __init__(self, message: str, *, later: float | None = None) -> None:
+        super().__init__(message)
+        self.later = later
+
+
+class NotYet(Unavailable):
+    """The tokens cannot be refreshed before `seconds` have passed, as their authorization server wants it."""
+
+    def __init__(self, message: str, *, seconds: float) -> None:
+        super().__init__(message)
+        self.seconds = seconds
 
 
 class Denied(Exception):

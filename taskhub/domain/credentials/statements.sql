@@ -15,6 +15,8 @@ SELECT s.tenant_id, s.name, s.target, s.sealed_target, o.way, o.issuer AS wanted
        coalesce(g.registered, '{}')::text AS registered, coalesce(g.scopes, '') AS scopes,
        g.access, g.refresh, g.expires_at, coalesce(g.version, 0) AS version,
        coalesce(g.refreshing_until > clock_timestamp(), false) AS refreshing,
+       CASE WHEN g.refresh_after > clock_timestamp()
+            THEN extract(EPOCH FROM g.refresh_after - clock_timestamp())::float8 END AS pause,
        coalesce(g.refreshed_at, g.granted_at) AS issued_at
 FROM server_oauth AS o
 JOIN server AS s ON s.id = o.server_id
@@ -33,8 +35,11 @@ WHERE id = :held AND version = :version AND state = 'good'
   AND (refreshing_until IS NULL OR refreshing_until <= clock_timestamp())
 RETURNING version;
 
--- write: leave_refresh(held bigint, version int) -> rowcount
-UPDATE server_grant SET refreshing_until = NULL WHERE id = :held AND version = :version;
+-- write: leave_refresh(held bigint, version int, pause float8) -> rowcount
+-- Gives up the turn. For `pause` seconds nobody takes another, if the authorization server said so.
+UPDATE server_grant SET refreshing_until = NULL,
+       refresh_after = clock_timestamp() + make_interval(secs => :pause)
+WHERE id = :held AND version = :version;
 
 -- write: store_tokens(held bigint, version int, access bytea, refresh bytea, expires timestamptz, scopes text)
 --     -> bool | None
@@ -46,7 +51,7 @@ WITH before AS (
 )
 UPDATE server_grant AS g SET access = :access, refresh = coalesce(:refresh, g.refresh), expires_at = :expires,
        scopes = CASE WHEN :scopes = '' THEN g.scopes ELSE :scopes END, refreshed_at = clock_timestamp(),
-       refreshing_until = NULL, version = g.version + 1,
+       refreshing_until = NULL, refresh_after = NULL, version = g.version + 1,
        told_at = CASE WHEN b.tells THEN clock_timestamp() ELSE g.told_at END
 FROM before AS b WHERE g.id = b.id
 RETURNING b.tells;

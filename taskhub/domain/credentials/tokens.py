@@ -130,7 +130,7 @@ def _tokens(
     if answer.status in _REFUSALS and answer.body.get("error") not in (None, *_PASSING):
         raise Denied(without_values(_why(answer), {*secrets, client.secret}))
     if answer.status != 200:
-        raise Unanswered(f"the authorization server answered HTTP {answer.status}")
+        raise Unanswered(f"the authorization server answered HTTP {answer.status}", later=answer.later)
     try:
         issued = OAuthToken.model_validate(answer.body)
     except ValidationError:

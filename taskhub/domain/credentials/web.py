@@ -21,6 +21,7 @@ from django.conf import settings
 from taskhub.domain.credentials.records import Unanswered
 from taskhub.domain.oauth.documents import is_loopback
 from taskhub.lib.addresses import BadAddress, host_of, web_address
+from taskhub.lib.later import seconds_of
 from taskhub.lib.signs import spelled
 from taskhub.lib.tls import trusted
 
@@ -30,6 +31,8 @@ SECONDS: Final = 10.0
 """Seconds in which an authorization server has to answer."""
 MAX_PLACES: Final = 3
 """Addresses of a host that are tried."""
+MAX_LATER: Final = 600.0
+"""The longest that a `Retry-After` of an authorization server is followed, in seconds."""
 MAX_SHOWN: Final = 200
 
 
@@ -45,6 +48,8 @@ class Answer:
     body: dict[str, Any]
     challenge: str = ""
     """The header WWW-Authenticate."""
+    later: float | None = None
+    """The seconds after which it wants to be asked again, if it names them, at most `MAX_LATER`."""
 
 
 def checked(url: str, given: Collection[str] = ()) -> str:
@@ -113,7 +118,8 @@ def _asked(
                 response = http.send(request, stream=True, follow_redirects=False)
                 try:
                     found = _object(_read(response, href.host, deadline))
-                    return Answer(response.status_code, found, response.headers.get("www-authenticate", ""))
+                    later = seconds_of(response.headers.get("retry-after", ""), MAX_LATER)
+                    return Answer(response.status_code, found, response.headers.get("www-authenticate", ""), later)
                 finally:
                     response.close()
             except (httpx2.ConnectError, httpx2.ConnectTimeout):

@@ -987,6 +987,7 @@ class Migration(migrations.Migration):
                 ("expires_at", models.DateTimeField(null=True)),
                 ("version", models.IntegerField(db_default=0)),
                 ("refreshing_until", models.DateTimeField(null=True)),
+                ("refresh_after", models.DateTimeField(null=True)),
                 ("granted_by", models.CharField(db_default="", max_length=255)),
                 ("granted_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ("refreshed_at", models.DateTimeField(null=True)),

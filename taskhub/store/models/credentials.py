@@ -68,6 +68,8 @@ class ServerGrant(models.Model):
     """Grows with every change of the tokens, and when a process begins to refresh them."""
     refreshing_until = models.DateTimeField(null=True)
     """Until when one process alone may refresh the tokens; null if none does."""
+    refresh_after = models.DateTimeField(null=True)
+    """Before then their authorization server does not want to be asked for new ones."""
     granted_by = models.CharField(max_length=255, db_default="")
     granted_at = models.DateTimeField(db_default=Now())
     refreshed_at = models.DateTimeField(null=True)

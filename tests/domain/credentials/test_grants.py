@@ -25,6 +25,7 @@ from taskhub.domain.credentials.records import (
     Holder,
     NeedsAuthorization,
     NotAuthorized,
+    NotYet,
     OAuthSettings,
     Tokens,
     Way,
@@ -281,6 +282,39 @@ def test_the_programs_of_a_person_share_the_persons_grant_and_nobody_elses(serve
     gone = AuthContext.objects.get(pk=alike)
     gone.delete()
     assert grants.look(server.pk, alike) == Access(0, "")
+
+
+def test_an_authorization_server_is_not_asked_again_before_the_time_that_it_names(
+    server: Server, guarded: Guarded
+) -> None:
+    guarded.down, guarded.later = HTTPStatus.TOO_MANY_REQUESTS, "120"
+    expire()
+    with pytest.raises(NotYet, match="answered HTTP 429, and wants to be asked in 120 s"):
+        grants.access(server.pk)
+    with pytest.raises(NotYet, match="is not asked again yet") as told:
+        grants.access(server.pk)
+    assert 100 < told.value.seconds <= 120
+    assert guarded.turned_away == 1
+    ServerGrant.objects.update(expires_at=datetime.now(UTC) + timedelta(seconds=20))
+    assert grants.access(server.pk).token, "the old token, while it is good"
+    assert guarded.turned_away == 1
+    expire()
+    guarded.down = None
+    ServerGrant.objects.update(refresh_after=datetime.now(UTC))
+    assert grants.access(server.pk).token == guarded.issued[-2]
+    assert ServerGrant.objects.get().refresh_after is None
+
+
+@pytest.mark.parametrize(("later", "seconds"), [("86400", 600), ("soon", None), ("", None), ("0", None)])
+def test_a_time_that_is_too_long_is_cut_and_one_that_is_none_is_not_kept(
+    server: Server, guarded: Guarded, later: str, seconds: int | None
+) -> None:
+    guarded.down, guarded.later = HTTPStatus.SERVICE_UNAVAILABLE, later
+    expire()
+    with pytest.raises(Unavailable) as told:
+        grants.access(server.pk)
+    assert (told.value.seconds if isinstance(told.value, NotYet) else None) == seconds
+    assert (ServerGrant.objects.get().refresh_after is None) == (seconds is None)
 
 
 def test_a_client_that_the_authorization_server_forgot_is_registered_anew(server: Server, guarded: Guarded) -> None:

@@ -1,0 +1,105 @@
+"""Writes conditions on arguments as expressions, for people who pick them in a form."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from enum import StrEnum
+from typing import Any, Final
+
+from taskhub.core.errors import Invalid
+from taskhub.core.rules import storable
+from taskhub.domain.rules.expressions import compiled
+
+MAX_WHOLE: Final = 2**63
+"""Whole numbers of CEL are smaller than that."""
+
+_PLAIN: Final = re.compile(r"(?!(?:in|true|false|null)$)[A-Za-z_][A-Za-z0-9_]*")
+_ESCAPED: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+class Comparison(StrEnum):
+    """How an argument is compared with a value."""
+
+    IS = "is"
+    IS_NOT = "is_not"
+    LIKE = "like"
+    GREATER = "greater"
+    LESS = "less"
+    STARTS = "starts"
+    PRESENT = "present"
+
+
+def literal(value: Any) -> str:
+    """The text, number, truth value or `None` as CEL writes it. Raises `Invalid` for anything else, and for what CEL
+    cannot write; `field` is `value`."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int) and abs(value) < MAX_WHOLE:
+        return str(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return repr(value)
+    if isinstance(value, str) and storable(value):
+        text = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{_ESCAPED.sub(lambda found: f"{chr(92)}u{ord(found[0]):04x}", text)}"'
+    if isinstance(value, (int, float)):
+        raise Invalid(f"Give a number between -{MAX_WHOLE:,} and {MAX_WHOLE:,}.", field="value")
+    raise Invalid("Give a text, a number, true, false or null; write an expression for anything else.", field="value")
+
+
+def of_tool(server: str, tool: str = "") -> str:
+    """The condition that a call is of this tool, by the name that its server gives it; of any tool of the server if
+    `tool` is empty."""
+    of_server = f"server.name == {literal(server)}"
+    return f"{of_server} && tool.name == {literal(tool)}" if tool else of_server
+
+
+def of_argument(name: str, comparison: Comparison, value: Any = None) -> str:
+    """The condition on an argument of the call; `value` says nothing where it need only be present.
+
+    Raises `Invalid`, which names the field `argument` or `value`.
+    """
+    if not name or not storable(name):
+        raise Invalid("Name the argument.", field="argument")
+    plain = _PLAIN.fullmatch(name)
+    quoted = literal(name)
+    argument = f"args.{name}" if plain else f"args[{quoted}]"
+    match comparison:
+        case Comparison.PRESENT:
+            return f"has({argument})" if "\\" not in quoted else f"{quoted} in args"
+        case Comparison.IS | Comparison.IS_NOT:
+            return f"{argument} {'==' if comparison is Comparison.IS else '!='} {literal(value)}"
+        case Comparison.LIKE:
+            return f"like({argument}, {literal(value)})"
+        case Comparison.GREATER | Comparison.LESS:
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                raise Invalid("Give a number.", field="value")
+            return f"{argument} {'>' if comparison is Comparison.GREATER else '<'} {literal(value)}"
+        case Comparison.STARTS:
+            if not isinstance(value, str) or not value:
+                raise Invalid("Give the text that it starts with.", field="value")
+            return f"{argument}.startsWith({literal(value)})"
+
+
+def joined(when: str, condition: str) -> str:
+    """The expression that is met where both are. Raises `Invalid` with the field `when` if `when`, or the result, is
+    none that a rule may have."""
+    compiled(when)
+    if not when.strip():
+        return condition
+    # On lines of their own, because a comment reaches to the end of its line.
+    before = f"({when.strip()}\n)" if "||" in when or "?" in when else when.strip()
+    both = f"{before}\n&& {condition}"
+    compiled(both)
+    return both
+
+
+def typed(text: str, kind: str) -> Any:
+    """The typed value, for an argument of this JSON type: text for `string`, else what it is as JSON, else text."""
+    if kind == "string":
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text

@@ -20,6 +20,8 @@ MAX_RULES: Final = 200
 MAX_NAME: Final = 100
 MAX_WHEN: Final = 4_000
 MAX_WORDS: Final = 500
+MAX_REASON: Final = 500
+"""Most characters of the reason for a change of the list."""
 MAX_BYTES: Final = 1_048_576
 """Most bytes of a list as JSON; the table has the same limit."""
 

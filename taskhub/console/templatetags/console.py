@@ -20,6 +20,7 @@ from taskhub.console.htmx import CONFIG
 from taskhub.console.questions import words_of
 from taskhub.core import permissions as gate
 from taskhub.core.records import Person
+from taskhub.core.rules import Then
 from taskhub.core.states import State
 from taskhub.domain.health.checks import disk_known_full
 from taskhub.domain.questions.inbox import open_count
@@ -58,6 +59,7 @@ ENTRIES: Final = (
     ("audit-list", "Audit", "shield-check", "audit.view"),
     ("client-list", "Clients", "key", "client.view"),
     ("server-list", "Servers", "server-stack", "server.view"),
+    ("rule-list", "Rules", "scale", "server.view"),
     ("worker-list", "Workers", "cpu-chip", "worker.view"),
     ("settings", "Settings", "adjustments-horizontal", "settings.view"),
 )
@@ -70,6 +72,7 @@ GO_KEYS: Final = {
     "audit-list": "a",
     "client-list": "c",
     "server-list": "s",
+    "rule-list": "r",
     "worker-list": "w",
     "settings": "e",
 }
@@ -111,6 +114,21 @@ NEWS: Final = {
 def change_badge(kind: str) -> SafeString:
     """What became of a tool, or of a part of its definition, as a badge; nothing for an empty `kind`."""
     return badge(*NEWS[kind]) if kind else mark_safe("")
+
+
+THEN: Final = {
+    Then.HIDE: ("", "eye-slash", "Hide"),
+    Then.DENY: ("danger", "no-symbol", "Deny"),
+    Then.ASK: ("warn", "hand-raised", "Ask"),
+    Then.ALLOW: ("good", "check-circle", "Allow"),
+}
+"""The badge of what a rule does: kind, icon and word."""
+
+
+@register.simple_tag
+def then_badge(then: str) -> SafeString:
+    """What a rule does with a call, as a badge."""
+    return badge(*THEN[Then(then)])
 
 
 @register.simple_tag

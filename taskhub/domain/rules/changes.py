@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
 from django.db import transaction
 
 from taskhub.core.errors import Invalid, Refused
 from taskhub.core.hints import CatalogueChanged
 from taskhub.core.records import Actor
-from taskhub.core.rules import Rule, RuleList, check_rules, difference, digest_of, encoded, storable
+from taskhub.core.rules import MAX_REASON, Rule, RuleList, check_rules, difference, digest_of, encoded, storable
 from taskhub.domain.audit.record import record_event
 from taskhub.domain.hints.announce import notify
 from taskhub.domain.rules.decisions import check_expressions
 from taskhub.domain.rules.reads import present
 from taskhub.store import statements
-
-MAX_REASON: Final = 500
 
 _ADD = statements.maybe("add_rule_version", int)
 

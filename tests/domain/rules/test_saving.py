@@ -13,9 +13,9 @@ from django.db.models import ProtectedError
 
 from taskhub.core.errors import Invalid, Refused
 from taskhub.core.records import Actor
-from taskhub.core.rules import Rule, RuleList, Then, digest_of
+from taskhub.core.rules import MAX_REASON, Rule, RuleList, Then, digest_of
 from taskhub.core.states import Door
-from taskhub.domain.rules.changes import MAX_REASON, save_rules
+from taskhub.domain.rules.changes import save_rules
 from taskhub.domain.rules.reads import present, version, versions
 from taskhub.store.models import Event, RuleVersion, Tenant
 from tests.domain import kit

@@ -1,0 +1,224 @@
+"""Forms about the tenant's rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from django import forms
+from django.utils.safestring import mark_safe
+
+from taskhub.console.forms.base import ConsoleForm, Typed, Whole, picked
+from taskhub.core.errors import Invalid
+from taskhub.core.policy import MAX_GROUP, MAX_QUORUM
+from taskhub.core.records import ToolRecord
+from taskhub.core.rules import MAX_NAME, MAX_REASON, MAX_RULES, MAX_WHEN, MAX_WORDS, Rule, Then
+from taskhub.domain.rules.written import Comparison, joined, of_argument, of_tool, typed
+from taskhub.lib.numbers import whole
+from taskhub.lib.signs import spelled
+
+THEN_WORDS: Final = {
+    Then.ASK: "Ask: people must approve the call",
+    Then.DENY: "Deny: the call does not run, and the agent is told so",
+    Then.HIDE: "Hide: the client does not know of the tool",
+    Then.ALLOW: "Allow: the call runs without approval",
+}
+COMPARISONS: Final = {
+    Comparison.IS: "is",
+    Comparison.IS_NOT: "is not",
+    Comparison.LIKE: "is like",
+    Comparison.GREATER: "is greater than",
+    Comparison.LESS: "is less than",
+    Comparison.STARTS: "starts with",
+    Comparison.PRESENT: "is present",
+}
+MOST_TOOLS: Final = 1_000
+"""Tools that the select offers. Further ones can be named in the expression."""
+
+
+def _reason() -> Typed:
+    return Typed(
+        label=mark_safe('Reason <span class="soft">(optional)</span>'),
+        longest=MAX_REASON,
+        help_text="Kept with the new version and in the audit log.",
+    )
+
+
+class ChangeForm(ConsoleForm):
+    """Changes the list of rules as a whole. `expected` is the version that the person was shown."""
+
+    expected = forms.CharField(required=False, max_length=20, widget=forms.HiddenInput)
+    reason = _reason()
+
+    @property
+    def version(self) -> int:
+        """The version that the person was shown; -1, which no list has, if that is not a number."""
+        found = whole(str(self["expected"].value() or ""), most=2**31 - 1)
+        return -1 if found is None else found
+
+    def show_version(self, version: int) -> None:
+        """Let the refused form be sent again, for the version that is in force now."""
+        self._type(expected=str(version))
+
+    def _type(self, **texts: str) -> None:
+        """Show these texts instead of those that were posted."""
+        posted: Any = self.data
+        self.data = posted = posted.copy()
+        for name, text in texts.items():
+            posted[name] = text
+
+
+class RuleForm(ChangeForm):
+    """Adds or changes one rule. The fields of `BUILDER` write a condition into its expression."""
+
+    first = "name"
+    BUILDER: Final = ("tool", "argument", "comparison", "value")
+    name = Typed(label="Name", longest=MAX_NAME, demanded=True, help_text="No other rule of the list has it.")
+    then = picked(((str(then), words) for then, words in THEN_WORDS.items()), label="What it does", initial=Then.ASK)
+    tool = picked((), label="Server or tool")
+    argument = Typed(label="Argument", longest=128, look="mono", attrs={"spellcheck": "false"})
+    comparison = picked(((str(one), words) for one, words in COMPARISONS.items()), label="Comparison")
+    value = Typed(label="Value", longest=1_000, look="mono", attrs={"spellcheck": "false"})
+    when = Typed(
+        label="When",
+        longest=MAX_WHEN,
+        look="mono",
+        widget=forms.Textarea,
+        attrs={"rows": 4, "spellcheck": "false", "placeholder": 'tool.destructive && args.environment == "production"'},
+        help_text="An expression in CEL. Empty: every call.",
+    )
+    words = Typed(
+        label=mark_safe('Words for the agent <span class="soft">(optional)</span>'),
+        longest=MAX_WORDS,
+        widget=forms.Textarea,
+        attrs={"rows": 2, "placeholder": "Use staging instead."},
+        help_text="Why the call is denied, and what to do instead.",
+    )
+    group = Typed(
+        label=mark_safe('Group <span class="soft">(optional)</span>'),
+        longest=MAX_GROUP,
+        attrs={"list": "groups"},
+        help_text="Empty: everybody who may approve.",
+    )
+    quorum = Whole(
+        label="Approvals needed", low=1, high=MAX_QUORUM, initial=1, optional=True, help_text="By as many people."
+    )
+    shadow = forms.BooleanField(
+        required=False,
+        label="On trial",
+        help_text="It decides nothing: only what it would have done is recorded.",
+    )
+    enabled = forms.BooleanField(required=False, label="On", initial=True)
+    place = Whole(
+        label="Position in the list", low=1, high=MAX_RULES, optional=True, help_text="The first match decides."
+    )
+    field_order = ("expected", "name", "then")
+
+    def offer_tools(self, tools: Sequence[ToolRecord]) -> None:
+        """Offer these tools, and their servers, in the builder."""
+        self.tools = {str(tool.id): tool for tool in tools[:MOST_TOOLS]}
+        servers = dict.fromkeys(tool.server_name for tool in self.tools.values())
+        choices: list[Any] = [("", "Every tool")]
+        for server in sorted(servers):
+            of_it = [(key, spelled(tool.name)) for key, tool in self.tools.items() if tool.server_name == server]
+            choices.append((server, [(f"server:{server}", f"Every tool of {server}"), *sorted(of_it, key=_second)]))
+        self.fields["tool"].widget.choices = choices
+
+    def built(self) -> str:
+        """The expression with the condition that the builder says. Raises `Invalid` naming the field."""
+        picked_tool, argument = self.cleaned_data["tool"], self.cleaned_data["argument"]
+        found = self.tools.get(picked_tool)
+        conditions = []
+        if found is not None:
+            conditions.append(of_tool(found.server_name, found.name))
+        elif picked_tool.startswith("server:"):
+            conditions.append(of_tool(picked_tool.removeprefix("server:")))
+        elif picked_tool:
+            raise Invalid("There is no such tool any more.", field="tool")
+        if argument:
+            conditions.append(self._condition(argument, found))
+        if not conditions:
+            raise Invalid("Pick a server or tool, or name an argument.", field="argument")
+        return joined(self.cleaned_data["when"], " && ".join(conditions))
+
+    def _condition(self, argument: str, tool: ToolRecord | None) -> str:
+        comparison, text = self.cleaned_data["comparison"], self.cleaned_data["value"]
+        if comparison not in set(Comparison):
+            raise Invalid("Choose a comparison.", field="comparison")
+        kind = _type_of(argument, tool) if tool is not None else ""
+        return of_argument(
+            argument, Comparison(comparison), text if comparison == Comparison.STARTS else typed(text, kind)
+        )
+
+    def show_built(self, when: str) -> None:
+        """Put the expression into the form, and empty the builder's argument and value."""
+        self._type(when=when, argument="", value="")
+
+    def rule(self) -> Rule:
+        """The posted rule. What does not apply to what it does is left out; the use case checks the rest."""
+        posted = self.cleaned_data
+        if posted["then"] not in set(Then):
+            raise Invalid("Choose what the rule does.", field="then")
+        then = Then(posted["then"])
+        asks, quorum = then is Then.ASK, posted["quorum"]
+        return Rule(
+            name=posted["name"],
+            when=posted["when"],
+            then=then,
+            words=posted["words"] if then is Then.DENY else "",
+            group=posted["group"] if asks else "",
+            quorum=quorum if asks and quorum is not None else 1,
+            enabled=posted["enabled"],
+            shadow=posted["shadow"],
+        )
+
+    def refuse_of(self, error: Invalid, place: int) -> None:
+        """Show the use case's error about the list, in which this rule stands at `place`, beside its field."""
+        told = str(error.data.get("field", ""))
+        at, _, part = told.rpartition(".")
+        if at == f"rules.{place}" or part == "name":
+            told = part
+        self.refuse(Invalid(error.message, field=told))
+
+
+def of_rule(rule: Rule, place: int) -> dict[str, Any]:
+    """The initial values of the form that changes this rule."""
+    return {
+        "name": rule.name,
+        "then": str(rule.then),
+        "when": rule.when,
+        "words": rule.words,
+        "group": rule.group,
+        "quorum": rule.quorum,
+        "shadow": rule.shadow,
+        "enabled": rule.enabled,
+        "place": place + 1,
+    }
+
+
+def _second(pair: tuple[str, str]) -> str:
+    return pair[1]
+
+
+def _type_of(argument: str, tool: ToolRecord) -> str:
+    schema = tool.definition.get("inputSchema")
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    rule = properties.get(argument) if isinstance(properties, dict) else None
+    return str(rule.get("type", "")) if isinstance(rule, dict) else ""
+
+
+def placed(rules: Iterable[Rule], rule: Rule, place: int | None, *, instead_of: str = "") -> tuple[list[Rule], int]:
+    """The list with the rule at this position, counted from 1, instead of the one that is named; without a position it
+    stands where that one stood, or last. The second value is its index."""
+    listed = list(rules)
+    names = [one.name for one in listed]
+    at = len(listed)
+    if instead_of:
+        at = names.index(instead_of)
+        del listed[at]
+    if place is not None:
+        if not 1 <= place <= len(listed) + 1:
+            raise Invalid(f"From 1 to {len(listed) + 1}.", field="place")
+        at = place - 1
+    listed.insert(at, rule)
+    return listed, at

@@ -1,0 +1,295 @@
+"""Pages about the tenant's rules: the list, a rule's form, and the versions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render, resolve_url
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from taskhub.console import query
+from taskhub.console.access import page
+from taskhub.console.forms.rules import ChangeForm, RuleForm, of_rule, placed
+from taskhub.console.htmx import wants_partial
+from taskhub.console.requests import ConsoleRequest
+from taskhub.control import rules as control
+from taskhub.core.errors import Invalid, NotFound, Refused
+from taskhub.core.rules import Rule, RuleList, difference
+from taskhub.domain.catalogue.reads import known_groups
+from taskhub.domain.catalogue.view import catalogue
+from taskhub.domain.rules.decisions import check_expressions
+from taskhub.domain.rules.expressions import FUNCTIONS, MEMBERS, METHODS
+from taskhub.domain.rules.reads import PAGE_ROWS
+
+MAX_NUMBER: Final = 2**31 - 1
+"""No version has a higher number."""
+
+
+@page("server.view")
+@require_safe
+def rule_list(request: ConsoleRequest) -> HttpResponse:
+    """The rules in their order."""
+    return _list(request)
+
+
+@page("server.manage")
+@require_http_methods(["GET", "HEAD", "POST"])
+def rule_add(request: ConsoleRequest) -> HttpResponse:
+    """Add a rule."""
+    return _edited(request, "")
+
+
+@page("server.manage")
+@require_http_methods(["GET", "HEAD", "POST"])
+def rule_edit(request: ConsoleRequest) -> HttpResponse:
+    """Change the rule that the parameter `rule` names."""
+    return _edited(request, request.GET.get("rule", ""))
+
+
+@page("server.manage")
+@require_POST
+def rule_check(request: ConsoleRequest) -> HttpResponse:
+    """What is wrong with the expression in the form. Nothing is saved."""
+    form = _form(request, request.POST)
+    wrong = ""
+    if form.is_valid():
+        try:
+            check_expressions([form.rule()])
+        except Invalid as error:
+            wrong = error.message
+    return render(request, "parts/rule_checked.html", {"wrong": wrong, "given": form["when"].value()})
+
+
+@page("server.manage")
+@require_POST
+def rule_change(request: ConsoleRequest) -> HttpResponse:
+    """Move a rule, switch it on or off, or remove it: the button's name says which, and its value names the rule."""
+    form = ChangeForm(request.POST)
+    form.is_valid()
+    verb = next((verb for verb in CHANGES if verb in request.POST), "")
+    if not verb:
+        raise Invalid("Choose one of the buttons beside a rule.")
+    name = request.POST[verb]
+    listed = control.rules(request.caller)
+    wanted: Sequence[Rule] = ()
+    if form.version == listed.version:
+        if name not in [rule.name for rule in listed.rules]:
+            raise NotFound(f"There is no rule {name[:100]}.")
+        wanted = CHANGES[verb](list(listed.rules), [rule.name for rule in listed.rules].index(name))
+    try:
+        saved = control.save_rules(request.caller, wanted, expected=form.version, reason=form.cleaned_data["reason"])
+    except Invalid as error:
+        form.refuse(error)
+        return _list(request, form, status=400)
+    except Refused as error:
+        form.add_error(None, f"{error.message} The list below is the one in force.")
+        form.show_version(control.rules(request.caller).version)
+        return _list(request, form, status=409)
+    said = {"up": "moved up", "down": "moved down", "on": "switched on", "off": "switched off", "remove": "removed"}
+    undo = f" Version {listed.version} has it: bring that version back to undo this." if verb == "remove" else ""
+    messages.success(request, f"“{name}” {said[verb]}: version {saved.version} is in force.{undo}")
+    return redirect("rule-list")
+
+
+@page("server.view")
+@require_safe
+def rule_versions(request: ConsoleRequest) -> HttpResponse:
+    """The versions of the list, newest first."""
+    before = min(query.number(request, "before") or MAX_NUMBER, MAX_NUMBER)
+    found = control.rule_versions(request.caller, before=before)
+    return render(
+        request,
+        "console/rule_versions.html",
+        {
+            "versions": found,
+            "present": control.rules(request.caller).version,
+            "newest": before == MAX_NUMBER,
+            "older": found[-1].number if len(found) == PAGE_ROWS and found[-1].number > 1 else None,
+        },
+    )
+
+
+@page("server.view")
+@require_safe
+def rule_version(request: ConsoleRequest, number: int) -> HttpResponse:
+    """One version of the list, and what it has otherwise than the one before."""
+    return _version(request, number)
+
+
+@page("server.manage")
+@require_POST
+def rule_restore(request: ConsoleRequest, number: int) -> HttpResponse:
+    """Save an earlier version as a new one."""
+    form = ChangeForm(request.POST)
+    form.is_valid()
+    earlier = control.rule_version(request.caller, number)
+    reason = form.cleaned_data["reason"] or f"Version {number} brought back"
+    try:
+        saved = control.save_rules(request.caller, earlier.rules, expected=form.version, reason=reason)
+    except Invalid as error:
+        form.refuse(Invalid(error.message, field="reason" if error.data.get("field") == "reason" else ""))
+        return _version(request, number, form, status=400)
+    except Refused as error:
+        form.add_error(None, f"{error.message} Look at it first, then bring this version back.")
+        form.show_version(control.rules(request.caller).version)
+        return _version(request, number, form, status=409)
+    messages.success(request, f"Version {number} is in force again, as version {saved.version}.")
+    return redirect("rule-list")
+
+
+def _swapped(rules: list[Rule], at: int, by: int) -> list[Rule]:
+    other = at + by
+    if 0 <= other < len(rules):
+        rules[at], rules[other] = rules[other], rules[at]
+    return rules
+
+
+def _switched(rules: list[Rule], at: int, *, on: bool) -> list[Rule]:
+    rules[at] = replace(rules[at], enabled=on)
+    return rules
+
+
+CHANGES: Final[dict[str, Callable[[list[Rule], int], list[Rule]]]] = {
+    "up": lambda rules, at: _swapped(rules, at, -1),
+    "down": lambda rules, at: _swapped(rules, at, 1),
+    "on": lambda rules, at: _switched(rules, at, on=True),
+    "off": lambda rules, at: _switched(rules, at, on=False),
+    "remove": lambda rules, at: rules[:at] + rules[at + 1 :],
+}
+"""For each button of the list: the list with the rule at this index changed."""
+
+
+def _list(request: ConsoleRequest, form: ChangeForm | None = None, *, status: int = 200) -> HttpResponse:
+    listed = control.rules(request.caller)
+    return render(
+        request,
+        "console/rules.html",
+        {
+            "listed": listed,
+            "rules": listed.rules,
+            "form": form or ChangeForm(initial={"expected": listed.version}),
+            "can_manage": request.caller.may("server.manage"),
+        },
+        status=status,
+    )
+
+
+def _form(request: ConsoleRequest, data: Any = None, **options: Any) -> RuleForm:
+    form = RuleForm(data, **options)
+    form.offer_tools(catalogue(request.person.tenant_id).tools)
+    return form
+
+
+def _edited(request: ConsoleRequest, name: str) -> HttpResponse:
+    listed = control.rules(request.caller)
+    names = [rule.name for rule in listed.rules]
+    if request.method != "POST":
+        if name and name not in names:
+            raise NotFound(f"There is no rule {name[:100]}.")
+        place = names.index(name) if name else len(names)
+        initial = of_rule(listed.rules[place], place) if name else {"place": place + 1}
+        form = _form(request, initial={**initial, "expected": listed.version})
+        return _rule(request, form, listed, name)
+    form = _form(request, request.POST)
+    if "build" in request.POST:
+        return _built(request, form, listed, name)
+    if not form.is_valid():
+        return _rule(request, form, listed, name, status=400)
+    if form.version != listed.version:
+        return _outdated(request, form, name)
+    if name and name not in names:
+        raise NotFound(f"There is no rule {name[:100]}.")
+    place = len(names)
+    try:
+        wanted, place = placed(listed.rules, form.rule(), form.cleaned_data["place"], instead_of=name)
+        saved = control.save_rules(request.caller, wanted, expected=form.version, reason=form.cleaned_data["reason"])
+    except Invalid as error:
+        form.refuse_of(error, place)
+        return _rule(request, form, listed, name, status=400)
+    except Refused:
+        return _outdated(request, form, name)
+    said = f"“{wanted[place].name}” saved: version {saved.version} is in force."
+    messages.success(request, said if saved.version != listed.version else "Nothing was changed.")
+    return redirect("rule-list")
+
+
+def _outdated(request: ConsoleRequest, form: RuleForm, name: str) -> HttpResponse:
+    """The form as it was typed, to be sent again for the list that is in force."""
+    listed = control.rules(request.caller)
+    form.show_version(listed.version)
+    kept = not name or name in [rule.name for rule in listed.rules]
+    return _rule(request, form, listed, name if kept else "", outdated=True, gone="" if kept else name, status=409)
+
+
+def _built(request: ConsoleRequest, form: RuleForm, listed: RuleList, name: str) -> HttpResponse:
+    """The form with what the builder says added to the expression. Nothing is saved."""
+    form.is_valid()
+    # What else is wrong with the form is said when it is saved.
+    form.errors.clear()
+    try:
+        form.show_built(form.built())
+    except Invalid as error:
+        form.refuse(error)
+    return _rule(request, form, listed, name, status=422 if form.errors else 200)
+
+
+def _rule(
+    request: ConsoleRequest,
+    form: RuleForm,
+    listed: RuleList,
+    name: str,
+    *,
+    outdated: bool = False,
+    gone: str = "",
+    status: int = 200,
+) -> HttpResponse:
+    context = {
+        "form": form,
+        "listed": listed,
+        "name": name,
+        "here": f"{resolve_url('rule-edit')}?{urlencode({'rule': name})}" if name else resolve_url("rule-add"),
+        "outdated": outdated,
+        "gone": gone,
+        "groups": known_groups(request.person.tenant_id),
+        "members": [(variable, sorted(parts)) for variable, parts in MEMBERS.items()],
+        "functions": sorted(FUNCTIONS),
+        "methods": sorted(METHODS),
+    }
+    part = "#expression" if wants_partial(request) and "build" in request.POST else ""
+    return render(request, f"console/rule.html{part}", context, status=status)
+
+
+def _version(
+    request: ConsoleRequest, number: int, form: ChangeForm | None = None, *, status: int = 200
+) -> HttpResponse:
+    shown = control.rule_version(request.caller, number)
+    before: tuple[Rule, ...] = control.rule_version(request.caller, number - 1).rules if number > 1 else ()
+    listed = control.rules(request.caller)
+    found = difference(before, shown.rules)
+    return render(
+        request,
+        "console/rule_version.html",
+        {
+            "shown": shown,
+            "rules": shown.rules,
+            "changes": [
+                (kind, names)
+                for kind, names in (
+                    ("added", found.added),
+                    ("removed", found.removed),
+                    ("changed", found.changed),
+                    ("moved", found.moved),
+                )
+                if names
+            ],
+            "present": listed.version,
+            "form": form or ChangeForm(initial={"expected": listed.version}),
+            "can_manage": request.caller.may("server.manage") and listed.rules != shown.rules,
+        },
+        status=status,
+    )

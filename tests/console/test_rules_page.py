@@ -1,0 +1,241 @@
+"""The rules of a tenant: the list, the form of a rule, and the versions."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+from django.test import Client
+
+from taskhub.core.rules import Rule, Then
+from taskhub.core.states import Role
+from taskhub.domain.rules.changes import save_rules
+from taskhub.domain.rules.reads import present, versions
+from taskhub.store.models import Event, Tenant
+from tests.console.admin import ADMIN, HTMX, words
+from tests.console.conftest import Login
+from tests.factories import make_person, make_server, make_tenant, make_tool
+
+pytestmark = pytest.mark.django_db
+
+ASKS = Rule(name="Production", when='like(args.environment, "production")', then=Then.ASK, group="ops", quorum=2)
+DENIES = Rule(name="No <b>nights</b>", when="time.getHours() >= 22", then=Then.DENY, words="Wait for the morning.")
+HIDES = Rule(name="ci-bot", when='client.name == "ci-bot" && tool.destructive', then=Then.HIDE, shadow=True)
+ALLOWS = Rule(name="The rest", when="", then=Then.ALLOW, enabled=False)
+FORM = {"expected": "0", "name": "Production", "then": "ask", "when": "args.n > 1", "quorum": "2", "enabled": "on"}
+
+
+@pytest.fixture
+def listed(tenant: Tenant) -> Tenant:
+    """The tenant, with four rules in version 1."""
+    save_rules(tenant.pk, [ASKS, DENIES, HIDES, ALLOWS], expected=0, actor=ADMIN)
+    return tenant
+
+
+def names(tenant: Tenant) -> list[str]:
+    return [rule.name for rule in present(tenant.pk).rules]
+
+
+def edit(rule: Rule) -> str:
+    return f"/rules/edit?rule={quote(rule.name, safe='')}"
+
+
+def test_without_rules_the_page_says_what_decides_and_shows_two(admin: Client, sign_in: Login, tenant: Tenant) -> None:
+    said = words(admin.get("/rules/").content.decode())
+    assert "The first rule that matches decides; what none matches is decided by the tool’s own policy." in said
+    assert 'Ask like(args.environment, "production")' in said
+    assert "Add rule" in said
+    viewer = sign_in(make_person(Role.VIEWER, tenant))
+    assert "Add rule" not in words(viewer.get("/rules/").content.decode())
+    assert '<a href="/rules/"' in viewer.get("/").content.decode()
+
+
+def test_the_list_says_what_each_rule_does_and_when(admin: Client, listed: Tenant) -> None:
+    html = admin.get("/rules/").content.decode()
+    said = words(html)
+    assert "1 Production Ask 2 of ops like(args.environment, &quot;production&quot;)" in said
+    assert "Deny “Wait for the morning.”" in said
+    assert "<b>nights" not in html
+    assert "ci-bot Hide On trial" in said
+    assert "4 The rest Allow Off every call" in said
+
+
+def test_a_long_expression_is_folded(admin: Client, tenant: Tenant) -> None:
+    long = Rule(name="Long", when=" || ".join(["tool.readOnly"] * 20), then=Then.ASK)
+    save_rules(tenant.pk, [long], expected=0, actor=ADMIN)
+    assert '<details class="when">' in admin.get("/rules/").content.decode()
+
+
+def test_a_rule_is_added_and_changed(admin: Client, tenant: Tenant) -> None:
+    form = {**FORM, "group": "ops", "words": "not for asking", "reason": "Asked for by audit"}
+    assert admin.post("/rules/add", form).headers["Location"] == "/rules/"
+    assert present(tenant.pk).rules == (
+        Rule(name="Production", when="args.n > 1", then=Then.ASK, group="ops", quorum=2),
+    )
+    assert Event.objects.get(action="rules.changed").reason == "Asked for by audit"
+    first = {**FORM, "expected": "1", "name": "Nights", "then": "deny", "words": "No.", "place": "1", "shadow": "on"}
+    assert admin.post("/rules/add", first).status_code == 302
+    nights = Rule(name="Nights", when="args.n > 1", then=Then.DENY, words="No.", shadow=True)
+    assert present(tenant.pk).rules[0] == nights
+    html = admin.get("/rules/edit?rule=Nights").content.decode()
+    assert 'value="Nights"' in html
+    assert 'name="expected" value="2"' in html
+    changed = {"expected": "2", "name": "Days", "then": "allow", "when": "", "quorum": "1", "place": "2"}
+    assert admin.post("/rules/edit?rule=Nights", changed).status_code == 302
+    assert present(tenant.pk).rules[1] == Rule(name="Days", when="", then=Then.ALLOW, enabled=False)
+    answer = admin.post("/rules/edit?rule=Days", {**changed, "expected": "3"}, follow=True)
+    assert "Nothing was changed." in words(answer.content.decode())
+
+
+@pytest.mark.parametrize(
+    ("typed", "field", "said"),
+    [
+        ({"when": "args.n >"}, "when", "compares two values"),
+        ({"when": "nobody.name == 1"}, "when", "there is no nobody"),
+        ({"then": "hide"}, "when", "cannot speak of args"),
+        ({"then": "laugh"}, "then", "Choose what the rule does."),
+        ({"name": ""}, "name", "1 to 100 printable characters"),
+        ({"name": "ci-bot"}, "name", "are both named ci-bot"),
+        ({"quorum": "0"}, "quorum", "whole number from 1"),
+        ({"quorum": "two"}, "quorum", "Give a whole number"),
+        ({"place": "9"}, "place", "From 1 to 5."),
+        ({"reason": "x" * 501}, "reason", "at most 500"),
+    ],
+)
+def test_what_cannot_be_is_refused_beside_its_field(
+    admin: Client, listed: Tenant, typed: dict[str, str], field: str, said: str
+) -> None:
+    answer = admin.post("/rules/add", {**FORM, "expected": "1", "name": "New", "place": "1", **typed})
+    html = answer.content.decode()
+    assert answer.status_code == 400
+    assert said in words(html[html.index(f'id="id_{field}_error"') :])[:300]
+    assert len(names(listed)) == 4
+
+
+def test_a_form_for_an_older_version_is_refused_and_keeps_what_was_typed(admin: Client, listed: Tenant) -> None:
+    save_rules(listed.pk, [ASKS, HIDES], expected=1, actor=ADMIN)
+    form = {**FORM, "expected": "1", "when": "args.n > 41"}
+    answer = admin.post(edit(ASKS), form)
+    html = answer.content.decode()
+    assert answer.status_code == 409
+    assert "Somebody changed the rules meanwhile: version 2 is in force." in words(html)
+    assert "args.n &gt; 41" in html
+    assert names(listed) == ["Production", "ci-bot"]
+    assert 'name="expected" value="2"' in html
+    assert admin.post(edit(ASKS), {**form, "expected": "2"}).status_code == 302
+    assert present(listed.pk).rules[0].when == "args.n > 41"
+    gone = words(admin.post(edit(DENIES), form).content.decode())
+    assert "is not in it any more: saving adds yours as a new rule." in gone
+    assert admin.get(edit(DENIES)).status_code == 404
+    assert admin.post(edit(DENIES), {**form, "expected": "3"}).status_code == 404
+
+
+def test_rules_are_moved_switched_and_removed(admin: Client, listed: Tenant) -> None:
+    steps = [
+        ("up", DENIES.name, [DENIES.name, "Production", "ci-bot", "The rest"]),
+        ("down", "Production", [DENIES.name, "ci-bot", "Production", "The rest"]),
+        ("remove", DENIES.name, ["ci-bot", "Production", "The rest"]),
+    ]
+    for number, (verb, name, left) in enumerate(steps, 1):
+        answer = admin.post("/rules/change", {"expected": str(number), verb: name, "reason": f"step {number}"})
+        assert answer.status_code == 302
+        assert names(listed) == left
+    assert "Version 3 has it" in words(admin.get("/rules/").content.decode())
+    admin.post("/rules/change", {"expected": "4", "on": "The rest"})
+    admin.post("/rules/change", {"expected": "5", "off": "ci-bot"})
+    assert [rule.enabled for rule in present(listed.pk).rules] == [False, True, True]
+    assert [row.reason for row in versions(listed.pk)][:3] == ["", "", "step 3"]
+
+
+def test_a_button_for_an_older_version_changes_nothing(admin: Client, listed: Tenant) -> None:
+    for expected in ("0", "", "x"):
+        answer = admin.post("/rules/change", {"expected": expected, "remove": "Production", "reason": "Not needed"})
+        assert answer.status_code == 409
+        said = answer.content.decode()
+        assert "version 1 is in force" in words(said)
+        assert 'value="Not needed"' in said
+        assert 'name="expected" value="1"' in said
+    assert len(names(listed)) == 4
+    assert admin.post("/rules/change", {"expected": "1"}).status_code == 400
+    assert admin.post("/rules/change", {"expected": "1", "up": "Nobody"}).status_code == 404
+    long = {"expected": "1", "off": "Production", "reason": "x" * 501}
+    assert admin.post("/rules/change", long).status_code == 400
+
+
+def test_the_builder_adds_a_condition_to_the_expression(admin: Client, tenant: Tenant) -> None:
+    tool = make_tool(make_server(tenant, "deploys"), "deploy")
+    html = admin.get("/rules/add").content.decode()
+    assert f'<option value="{tool.id}">deploy</option>' in html
+    form = {**FORM, "build": "1", "tool": str(tool.id), "argument": "environment", "comparison": "is", "value": 'a"b'}
+    answer = admin.post("/rules/add", form)
+    said = answer.content.decode()
+    assert answer.status_code == 200
+    assert (
+        "args.n &gt; 1\n&amp;&amp; server.name == &quot;deploys&quot; &amp;&amp; tool.name == &quot;deploy&quot; "
+        "&amp;&amp; args.environment == &quot;a\\&quot;b&quot;"
+    ) in said
+    part = admin.post("/rules/add", form, headers=HTMX).content.decode()
+    assert part.strip().startswith('<div class="stack" id="expression">')
+    for typed, told in (
+        ({"tool": "", "argument": ""}, "Pick a server or tool, or name an argument."),
+        ({"tool": "7" * 9}, "There is no such tool any more."),
+        ({"comparison": "odd"}, "Choose a comparison."),
+        ({"comparison": "greater", "value": "many"}, "Give a number."),
+        ({"when": "args."}, "This is no expression of CEL."),
+    ):
+        answer = admin.post("/rules/add", {**form, **typed})
+        assert answer.status_code == 422
+        assert told in words(answer.content.decode())
+    assert names(tenant) == [], "nothing is saved"
+    of_server = admin.post("/rules/add", {**form, "when": "", "tool": "server:deploys", "argument": ""})
+    assert "server.name == &quot;deploys&quot;</textarea>" in of_server.content.decode()
+
+
+def test_an_expression_is_checked_while_it_is_typed(admin: Client, tenant: Tenant) -> None:
+    assert "This is an expression." in words(admin.post("/rules/check", FORM).content.decode())
+    assert "there is no nobody" in words(admin.post("/rules/check", {**FORM, "when": "nobody"}).content.decode())
+
+
+def test_versions_are_listed_shown_and_brought_back(admin: Client, listed: Tenant) -> None:
+    save_rules(listed.pk, [HIDES, ASKS], expected=1, reason="Fewer", actor=ADMIN)
+    said = words(admin.get("/rules/versions/").content.decode())
+    assert "Version 2 In force 2 just now admin Fewer" in said
+    shown = words(admin.get("/rules/versions/2/").content.decode())
+    assert "Removed No &lt;b&gt;nights&lt;/b&gt;, The rest" in shown
+    assert "Bring back" not in shown
+    assert "Version(" not in shown, "the version of TaskHub at the foot is another one"
+    assert "Bring back" in words(admin.get("/rules/versions/1/").content.decode())
+    answer = admin.post("/rules/versions/1/restore", {"expected": "1", "reason": "Undo"})
+    assert answer.status_code == 409
+    assert "Somebody changed the rules meanwhile" in words(answer.content.decode())
+    assert admin.post("/rules/versions/1/restore", {"expected": "2", "reason": "x" * 501}).status_code == 400
+    assert admin.post("/rules/versions/1/restore", {"expected": "2"}).status_code == 302
+    assert present(listed.pk).rules == (ASKS, DENIES, HIDES, ALLOWS)
+    assert versions(listed.pk)[0].reason == "Version 1 brought back"
+    for number in ("9", "99999999999999"):
+        assert admin.get(f"/rules/versions/{number}/").status_code == 404
+    assert "No version." in words(admin.get("/rules/versions/?before=1").content.decode())
+    assert admin.get(f"/rules/versions/?before={2**40}").status_code == 200
+
+
+def test_older_versions_are_on_further_pages(admin: Client, tenant: Tenant) -> None:
+    for number in range(51):
+        save_rules(tenant.pk, [Rule(name=f"r{number}", when="", then=Then.ASK)], expected=number, actor=ADMIN)
+    html = admin.get("/rules/versions/").content.decode()
+    assert 'href="?before=2"' in html
+    assert "Version 1 " in words(admin.get("/rules/versions/?before=2").content.decode())
+
+
+def test_who_may_only_see_them_can_change_nothing(sign_in: Login, listed: Tenant) -> None:
+    viewer = sign_in(make_person(Role.VIEWER, listed))
+    assert "Production" in words(viewer.get("/rules/").content.decode())
+    assert "Switch off" not in words(viewer.get("/rules/").content.decode())
+    assert "Bring back" not in words(viewer.get("/rules/versions/1/").content.decode())
+    for url in ("/rules/add", "/rules/edit?rule=Production"):
+        assert viewer.get(url).status_code == 403
+    for url in ("/rules/add", "/rules/check", "/rules/change", edit(ASKS), "/rules/versions/1/restore"):
+        assert viewer.post(url, {**FORM, "remove": "Production", "expected": "1"}).status_code == 403
+    other = sign_in(make_person(Role.ADMIN, make_tenant()))
+    assert "Production" not in words(other.get("/rules/").content.decode())
+    assert other.get("/rules/versions/1/").status_code == 404
+    assert len(names(listed)) == 4

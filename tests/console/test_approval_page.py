@@ -11,6 +11,7 @@ from django.utils.text import capfirst
 from taskhub.console.changes import LONGEST, SHOWN, Change, Part, changes
 from taskhub.control.questions import decide_approval
 from taskhub.core.records import ToolRecord
+from taskhub.core.rules import Rule, Then, Verdict
 from taskhub.core.states import Role
 from taskhub.domain.catalogue.view import tool_by_id
 from taskhub.domain.questions.answer import AnswerOutcome
@@ -65,6 +66,18 @@ def test_a_call_that_was_held_in_doubt_says_why(
     assert f"Approval was required because the match is in doubt: <code>env</code> {words}" in text_of(
         mia.get("/inbox/")
     )
+
+
+@pytest.mark.parametrize("doubt", [False, True])
+def test_the_rule_that_asked_is_named_with_its_version(sign_in: Login, tool: ToolRecord, doubt: bool) -> None:
+    rule = Rule(name="<i>Production</i>", when="args.env == 'prod'", then=Then.ASK, group="ops", quorum=2)
+    _, mia = asked(sign_in, tool, {"env": "prod"}, verdict=Verdict(Then.ASK, rule, 3, doubt))
+    page = text_of(mia.get("/inbox/?queue=all"))
+    assert (
+        "Asked by the rule <b>&lt;i&gt;Production&lt;/i&gt;</b> "
+        '(<a href="/rules/versions/3/">version 3</a>), which needs 2 approvals from group ops'
+    ) in page
+    assert ("the match is in doubt: an argument that the rule uses is missing" in page) is doubt
 
 
 def test_answers_that_came_with_the_call_are_shown_before_it_is_approved(sign_in: Login, tool: ToolRecord) -> None:

@@ -239,6 +239,7 @@ def _chosen(request: ConsoleRequest, item: InboxItem, ask: Ask | None) -> dict[s
         "why_not": questions.why_not(request.caller, item),
         "sampling": _sampling(item) if item.kind is QuestionKind.SAMPLING else None,
         "link": _link(item),
+        "can_see_rules": request.caller.may("server.view"),
         **_would_wait(request, item),
         **_approved(item),
         **_lost(item),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from taskhub.domain.rules.expressions import compiled
+from taskhub.domain.rules.expressions import FUNCTIONS, LOOPS, MEMBERS, compiled
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "use" / "rules.md"
 EXAMPLES = re.findall(r"```cel\n(.*?)\n```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
@@ -20,3 +20,10 @@ def test_there_are_examples() -> None:
 @pytest.mark.parametrize("text", EXAMPLES)
 def test_an_example_is_an_expression(text: str) -> None:
     assert compiled(text).text == text
+
+
+def test_every_variable_and_function_is_told() -> None:
+    told = set(re.findall(r"[\w.]+", " ".join(re.findall(r"`([^`]+)`", PAGE.read_text(encoding="utf-8")))))
+    members = {one.rpartition(".")[2] for one in told}
+    assert [name for names in MEMBERS.values() for name in names if name not in members] == []
+    assert (FUNCTIONS | LOOPS) - told == set()

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from taskhub.control.caller import Caller
 from taskhub.core.errors import NotFound
 from taskhub.core.rules import Rule, RuleList
-from taskhub.domain.rules import changes, reads
+from taskhub.domain.catalogue.view import catalogue
+from taskhub.domain.rules import changes, reads, trial
 from taskhub.domain.rules.reads import PAGE_ROWS, Version, VersionRow
+from taskhub.domain.rules.trial import Trial
 
 
 def rules(caller: Caller) -> RuleList:
@@ -41,3 +43,10 @@ def save_rules(caller: Caller, rules: Sequence[Rule], *, expected: int, reason: 
     """
     caller.require("server.manage", what="save the rules")
     return changes.save_rules(caller.tenant_id, rules, expected=expected, reason=reason, actor=caller.actor)
+
+
+def try_rules(caller: Caller, rules: Sequence[Rule]) -> Trial:
+    """Try the list of rules on the newest calls; nothing is saved. Raises `Forbidden`, or `Invalid` naming the
+    field."""
+    caller.require("server.manage", what="try rules")
+    return trial.try_rules(caller.tenant_id, rules, catalogue(caller.tenant_id).tools)

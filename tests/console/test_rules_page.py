@@ -14,7 +14,7 @@ from taskhub.domain.rules.reads import present, versions
 from taskhub.store.models import Event, Tenant
 from tests.console.admin import ADMIN, HTMX, words
 from tests.console.conftest import Login
-from tests.factories import make_person, make_server, make_tenant, make_tool
+from tests.factories import make_context, make_person, make_server, make_task, make_tenant, make_tool
 
 pytestmark = pytest.mark.django_db
 
@@ -239,3 +239,26 @@ def test_who_may_only_see_them_can_change_nothing(sign_in: Login, listed: Tenant
     assert "Production" not in words(other.get("/rules/").content.decode())
     assert other.get("/rules/versions/1/").status_code == 404
     assert len(names(listed)) == 4
+
+
+def test_the_list_as_it_is_edited_is_tried_on_recent_calls(admin: Client, tenant: Tenant) -> None:
+    context, tool = make_context(tenant, "agent"), make_tool(make_server(tenant), "pay")
+    task = make_task(context, tool, arguments={"n": 5})
+    make_task(context, tool, arguments={"n": 1})
+    html = admin.post("/rules/add", {**FORM, "try": "1"}).content.decode()
+    said = words(html)
+    assert "Ask 0 1" in said
+    assert "By the tool’s own policy 2 1" in said
+    assert f'href="/tasks/{task.public_id}/"' in html
+    assert "pay agent just now the tool’s own policy Ask Production" in said
+    assert "args.n &gt; 1" in html, "what was typed stays"
+    assert names(tenant) == [], "nothing is saved"
+    assert admin.post("/rules/add", {**FORM, "try": "1", "when": "nobody"}).status_code == 400
+    admin.post("/rules/add", FORM)
+    said = words(admin.get("/rules/?try").content.decode())
+    assert "Ask 1 1" in said
+    assert "No call changes." in said
+
+
+def test_there_may_be_no_call_to_try_rules_on(admin: Client, listed: Tenant) -> None:
+    assert "There is no call to try them on yet." in words(admin.get("/rules/?try").content.decode())

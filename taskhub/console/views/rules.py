@@ -19,15 +19,18 @@ from taskhub.console.htmx import wants_partial
 from taskhub.console.requests import ConsoleRequest
 from taskhub.control import rules as control
 from taskhub.core.errors import Invalid, NotFound, Refused
-from taskhub.core.rules import Rule, RuleList, difference
+from taskhub.core.rules import Rule, RuleList, Then, difference
 from taskhub.domain.catalogue.reads import known_groups
 from taskhub.domain.catalogue.view import catalogue
 from taskhub.domain.rules.decisions import check_expressions
 from taskhub.domain.rules.expressions import FUNCTIONS, MEMBERS, METHODS
 from taskhub.domain.rules.reads import PAGE_ROWS
+from taskhub.domain.rules.trial import MAX_CALLS, Trial
 
 MAX_NUMBER: Final = 2**31 - 1
 """No version has a higher number."""
+SHOWN_TRIES: Final = 50
+"""Calls that a trial lists, of those that it changes."""
 
 
 @page("server.view")
@@ -166,6 +169,7 @@ CHANGES: Final[dict[str, Callable[[list[Rule], int], list[Rule]]]] = {
 
 def _list(request: ConsoleRequest, form: ChangeForm | None = None, *, status: int = 200) -> HttpResponse:
     listed = control.rules(request.caller)
+    can_manage = request.caller.may("server.manage")
     return render(
         request,
         "console/rules.html",
@@ -173,7 +177,8 @@ def _list(request: ConsoleRequest, form: ChangeForm | None = None, *, status: in
             "listed": listed,
             "rules": listed.rules,
             "form": form or ChangeForm(initial={"expected": listed.version}),
-            "can_manage": request.caller.may("server.manage"),
+            "can_manage": can_manage,
+            **_tried(control.try_rules(request.caller, listed.rules) if can_manage and "try" in request.GET else None),
         },
         status=status,
     )
@@ -207,6 +212,8 @@ def _edited(request: ConsoleRequest, name: str) -> HttpResponse:
     place = len(names)
     try:
         wanted, place = placed(listed.rules, form.rule(), form.cleaned_data["place"], instead_of=name)
+        if "try" in request.POST:
+            return _rule(request, form, listed, name, trial=control.try_rules(request.caller, wanted))
         saved = control.save_rules(request.caller, wanted, expected=form.version, reason=form.cleaned_data["reason"])
     except Invalid as error:
         form.refuse_of(error, place)
@@ -246,9 +253,11 @@ def _rule(
     *,
     outdated: bool = False,
     gone: str = "",
+    trial: Trial | None = None,
     status: int = 200,
 ) -> HttpResponse:
     context = {
+        **_tried(trial),
         "form": form,
         "listed": listed,
         "name": name,
@@ -262,6 +271,14 @@ def _rule(
     }
     part = "#expression" if wants_partial(request) and "build" in request.POST else ""
     return render(request, f"console/rule.html{part}", context, status=status)
+
+
+def _tried(trial: Trial | None) -> dict[str, Any]:
+    """The template context of a trial: how many calls each list hides, denies, asks about and allows."""
+    if trial is None:
+        return {}
+    counts = [(then, trial.before.get(then, 0), trial.after.get(then, 0)) for then in (*Then, None)]
+    return {"trial": trial, "counts": counts, "shown_tries": trial.different[:SHOWN_TRIES], "most_tried": MAX_CALLS}
 
 
 def _version(

@@ -24,3 +24,14 @@ SELECT :tenant, :expected + 1, :rules, :digest, :made_by, :reason
 WHERE coalesce((SELECT max(v.number) FROM rule_version AS v WHERE v.tenant_id = :tenant), 0) = :expected
 ON CONFLICT (tenant_id, number) DO NOTHING
 RETURNING number;
+
+-- read fresh: calls_to_try(tenant bigint, size int, most int) -> list[_Call]
+-- The newest calls; without the arguments of those that take more room than `size`.
+SELECT t.public_id, t.tool_id, t.tool_name, t.created_at,
+       CASE WHEN pg_column_size(t.arguments) <= :size THEN t.arguments END AS arguments,
+       coalesce(t.client_info ->> 'name', '') AS program,
+       c.id AS context_id, c.name, c.issuer, c.subject, c.client_id
+FROM task AS t JOIN auth_context AS c ON c.id = t.context_id
+WHERE t.tenant_id = :tenant
+ORDER BY t.id DESC
+LIMIT :most;

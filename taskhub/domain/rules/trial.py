@@ -1,0 +1,113 @@
+"""Tries a list of rules on calls that were made: what it would have done, beside what the list in force would."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from taskhub.core.records import ToolRecord
+from taskhub.core.rules import Client, Rule, RuleList, Then, Verdict, check_rules
+from taskhub.domain.rules.decisions import Rules, check_expressions
+from taskhub.domain.rules.reads import present
+from taskhub.store import statements
+
+MAX_CALLS: Final = 200
+"""Calls that a list is tried on: the newest."""
+MAX_SIZE: Final = 20_000
+"""Most bytes of a call's arguments, as they are stored. A larger call is not tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    public_id: str
+    tool_id: int
+    tool_name: str
+    created_at: datetime
+    arguments: dict[str, Any] | None
+    program: str
+    context_id: int
+    name: str
+    issuer: str
+    subject: str
+    client_id: str
+
+    @property
+    def client(self) -> Client:
+        """The client; with which scopes it called is not kept."""
+        return Client(self.context_id, self.name, self.issuer, self.subject, self.client_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a list of rules does with a call: `then` is empty if no rule matches, and the tool's policy decides."""
+
+    then: Then | None
+    rule: str = ""
+    doubt: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A call of the past, with what the list in force and the tried one do with it."""
+
+    public_id: str
+    tool: str
+    client: str
+    at: datetime
+    before: Outcome
+    after: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What became of the calls. `left_out`: those of tools that are not offered any more, and those with long
+    arguments."""
+
+    calls: int
+    left_out: int
+    before: Mapping[Then | None, int]
+    after: Mapping[Then | None, int]
+    different: tuple[Tried, ...]
+    """The calls with which the two lists do something else, newest first."""
+
+
+_CALLS = statements.many("calls_to_try", _Call, convert={"arguments": statements.from_json})
+
+
+def try_rules(tenant_id: int, rules: Sequence[Rule], offered: Iterable[ToolRecord], *, most: int = MAX_CALLS) -> Trial:
+    """Try the list on the newest calls of the tenant, of the tools that it offers. Rules on trial decide nothing here
+    either. Raises `Invalid`, as saving the list would.
+
+    What a client's token allowed is not kept with a call, so rules that speak of scopes are in doubt.
+    """
+    check_rules(rules)
+    check_expressions(rules)
+    listed = present(tenant_id)
+    tools = {tool.id: tool for tool in offered}
+    lists = [Rules(listed), Rules(RuleList(listed.version + 1, tuple(rules)))]
+    tried = []
+    calls = _CALLS(tenant=tenant_id, size=MAX_SIZE, most=most)
+    for call in calls:
+        tool = tools.get(call.tool_id)
+        if tool is None or call.arguments is None:
+            continue
+        before, after = (
+            _outcome(one.decide(call.client, tool, call.arguments, program=call.program, now=call.created_at))
+            for one in lists
+        )
+        tried.append(Tried(call.public_id, call.tool_name, call.name, call.created_at, before, after))
+    return Trial(
+        len(tried),
+        len(calls) - len(tried),
+        Counter(one.before.then for one in tried),
+        Counter(one.after.then for one in tried),
+        tuple(one for one in tried if one.before.then is not one.after.then),
+    )
+
+
+def _outcome(verdict: Verdict) -> Outcome:
+    rule = verdict.rule
+    return Outcome(None) if rule is None else Outcome(rule.then, rule.name, verdict.doubt)

@@ -43,7 +43,7 @@ def edit(rule: Rule) -> str:
 def test_without_rules_the_page_says_what_decides_and_shows_two(admin: Client, sign_in: Login, tenant: Tenant) -> None:
     said = words(admin.get("/rules/").content.decode())
     assert "The first rule that matches decides; what none matches is decided by the tool’s own policy." in said
-    assert 'Ask like(args.environment, "production")' in said
+    assert 'Ask tool.name == "deploy" &amp;&amp; like(args.environment, "production")' in said
     assert "Add rule" in said
     viewer = sign_in(make_person(Role.VIEWER, tenant))
     assert "Add rule" not in words(viewer.get("/rules/").content.decode())

@@ -84,7 +84,11 @@ class RuleForm(ChangeForm):
         longest=MAX_WHEN,
         look="mono",
         widget=forms.Textarea,
-        attrs={"rows": 4, "spellcheck": "false", "placeholder": 'tool.destructive && args.environment == "production"'},
+        attrs={
+            "rows": 4,
+            "spellcheck": "false",
+            "placeholder": 'tool.name == "deploy" && args.environment == "production"',
+        },
         help_text="An expression in CEL. Empty: every call.",
     )
     words = Typed(

@@ -5,6 +5,7 @@ With `TASKHUB_SHOTS=directory` each is saved as `page-width-scheme.png`.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,6 +66,12 @@ PLACES: Final = (
     "server-edit",
     "server-disable",
     "server-remove",
+    "rules",
+    "rules-tried",
+    "rule-new",
+    "rule",
+    "rule-versions",
+    "rule-version",
     "workers",
     "settings",
     "settings-person",
@@ -84,6 +91,13 @@ PAINTED: Final = """() => {
     root.style.display = "";
     return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
 }"""
+RULES: Final = [
+    {"name": "Asks", "when": 'client.name == "nobody"', "then": "ask", "group": "ops", "quorum": 2},
+    {"name": "Hides", "when": 'client.name == "nobody"', "then": "hide", "shadow": True},
+    {"name": "Denies", "when": " && ".join(['client.name == "nobody"'] * 9), "then": "deny", "words": "Not today."},
+    {"name": "Allows", "when": "", "then": "allow", "enabled": False},
+]
+"""One that does each, and none that matches a call of this hub."""
 AXE: Final = Axe().axe_script
 GRAVE_ONES: Final = """(grave) => axe.run({resultTypes: ["violations"]}).then((found) =>
     found.violations.filter((fault) => grave.includes(fault.impact)))"""
@@ -128,6 +142,8 @@ def scene(hub: RunningHub) -> Iterator[dict[str, str]]:
         )
         [(event,)] = hub.sql("SELECT max(id) FROM event WHERE action = 'tool.policy.changed'")
         [(operator,)] = hub.sql("SELECT id FROM auth_user WHERE username = 'operator'")
+        (hub.data / "rules.json").write_text(json.dumps(RULES))
+        hub.manage("rule", "set", str(hub.data / "rules.json"))
         hub.person("add", "paused", "--role", "viewer")
         hub.person("disable", "paused")
         [(disabled,)] = hub.sql("SELECT id FROM auth_user WHERE username = 'paused'")
@@ -170,6 +186,12 @@ def scene(hub: RunningHub) -> Iterator[dict[str, str]]:
             "server-edit": f"/servers/{server}/?edit",
             "server-disable": f"/servers/{server}/?toggle",
             "server-remove": f"/servers/{server}/?remove",
+            "rules": "/rules/",
+            "rules-tried": "/rules/?try",
+            "rule-new": "/rules/add",
+            "rule": "/rules/edit?rule=Asks",
+            "rule-versions": "/rules/versions/",
+            "rule-version": "/rules/versions/1/",
             "workers": "/workers/",
             "settings": "/settings/",
             "settings-person": f"/settings/?person={operator}#person",

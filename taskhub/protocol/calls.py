@@ -6,17 +6,19 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
-from taskhub.core.errors import Invalid, KeyReused
+from taskhub.core.errors import Invalid, KeyReused, Unavailable
 from taskhub.core.hints import run_topic
 from taskhub.core.names import IDEMPOTENCY_KEY, TOOL_USE
 from taskhub.core.records import Actor, NewTask, OpenQuestion, Principal, TaskRecord, ToolRecord
 from taskhub.core.rules import Then, Verdict
 from taskhub.core.states import TERMINAL, Door, State
+from taskhub.domain.audit.record import record_verdict
 from taskhub.domain.questions.answer import answer_question
 from taskhub.domain.questions.kinds import checked_response
 from taskhub.domain.rules.decisions import denied
@@ -97,6 +99,8 @@ async def judged(
     rules = (await hub.catalogue(incoming.principal)).rules
     program = name if isinstance(name, str) else ""
     verdict = rules.decide(client_of(incoming.principal), tool, arguments, program=program, now=datetime.now(UTC))
+    if verdict.then is Then.DENY or verdict.shadows:
+        await _recorded(hub, incoming, tool, arguments, verdict)
     if verdict.then is Then.DENY:
         return verdict, denied(verdict)
     if approval_question(tool, arguments, verdict) is None:
@@ -106,6 +110,28 @@ async def judged(
         return verdict, ""
     problem = f"Not called: the arguments do not fit the inputSchema of {tool.exposed_name}: {checked.problem}"
     return verdict, problem
+
+
+async def _recorded(
+    hub: Hub, incoming: Incoming, tool: ToolRecord, arguments: dict[str, Any], verdict: Verdict
+) -> None:
+    """Record the verdict in the audit log, at most once in `hub.RECORDED_SECONDS` for each client and tool, so that a
+    program which makes the same call again and again does not fill it."""
+    principal = incoming.principal
+    key = (principal.context_id, tool.id, verdict)
+    if hub.recorded.get(key):
+        return
+    hub.recorded.keep(key, True, hub.recorded.since())
+    record = partial(
+        record_verdict,
+        verdict,
+        tenant_id=principal.tenant_id,
+        tool=tool,
+        arguments=arguments,
+        actor=actor_of(incoming),
+    )
+    with suppress(Unavailable):  # the verdict counts all the same
+        await hub.lanes.run(record)
 
 
 def refusal_result(text: str) -> dict[str, Any]:

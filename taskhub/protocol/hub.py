@@ -14,18 +14,22 @@ from typing import Final
 from taskhub.core.errors import LimitReached, TaskHubError
 from taskhub.core.hints import STANDING
 from taskhub.core.records import Actor, Created, NewTask, Principal, Session, TaskRecord
-from taskhub.core.rules import Client
+from taskhub.core.rules import Client, Verdict
 from taskhub.domain.catalogue.view import Catalogue, cached_catalogue, catalogue
 from taskhub.domain.sessions.reads import live_sessions
 from taskhub.domain.tasks.create import create_tasks
 from taskhub.domain.tasks.reads import Reads, owned_tasks, tasks_by_id
 from taskhub.lib.batches import Batches
 from taskhub.lib.buckets import Buckets
+from taskhub.lib.caches import ExpiringCache
 from taskhub.lib.lanes import Lanes
 from taskhub.lib.networks import network
 from taskhub.lib.schemas import Checker
 from taskhub.lib.signing import Signer
 
+RECORDED_SECONDS: Final = 60.0
+"""How long the same verdict, which denied a call or which rules on trial would give, is not recorded again for its
+client and tool."""
 MOST_LATER: Final = 10_000
 """Most pieces of work that `Hub.later` has waiting in one process."""
 
@@ -194,6 +198,10 @@ class Hub:
     creations: Batches[tuple[NewTask, Actor], Created] = field(init=False)
     """`domain.tasks.create.create_task`."""
     pages: KeptPages = field(default_factory=KeptPages)
+    recorded: ExpiringCache[tuple[int, int, Verdict], bool] = field(
+        default_factory=lambda: ExpiringCache(RECORDED_SECONDS, most=10_000)
+    )
+    """The verdicts that were recorded lately, by client and tool."""
     _later: set[asyncio.Task[None]] = field(default_factory=set)
     _serving: Counter[int] = field(default_factory=Counter)
 

@@ -23,6 +23,7 @@ LISTS = {
     "resources/templates/list": "resourceTemplates",
 }
 RULES: tuple[dict[str, Any], ...] = (
+    {"name": "no Ann", "when": "tool.name == 'greet' && args.name == 'Ann'", "then": "deny", "shadow": True},
     {"name": "not extra", "when": "client.name == 'agent-b' && server.name == 'extra'", "then": "hide"},
     {"name": "agent-b does not greet", "when": f"client.name == 'agent-b' && tool.name == '{HIDDEN}'", "then": "hide"},
     {
@@ -148,7 +149,15 @@ def test_a_denied_call_makes_no_task_and_says_why(alice: Client, ruled: RunningH
         assert found["isError"] is True
         assert found["content"][0]["text"] == "Not called: Eve is away; greet somebody else."
     assert ruled.sql("SELECT max(id) FROM task") == before
+    recorded = "SELECT target, after->>'doubt', actor FROM event WHERE after->>'rule' = 'nobody greets Eve'"
+    assert ruled.sql(recorded) == [("greet", "false", "agent-a")], "once in a minute"
+
+
+@pytest.mark.req("B26-49")
+def test_a_rule_on_trial_lets_the_call_run_and_is_recorded(alice: Client, ruled: RunningHub) -> None:
     assert "Hello" in str(alice.tool(HIDDEN, {"name": "Ann"}).result["content"])
+    recorded = "SELECT target, after->'rules', actor FROM event WHERE action = 'rules.tried' ORDER BY id DESC LIMIT 1"
+    assert ruled.sql(recorded) == [("greet", ["no Ann"], "agent-a")]
 
 
 @pytest.mark.req("B25-26")

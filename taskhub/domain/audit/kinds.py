@@ -144,6 +144,12 @@ EVENTS: Final[dict[str, Shape]] = {
         "version digest",
         "version digest added removed changed moved",
     ),
+    "rules.denied": Shape(
+        "A rule denied a call, and no task was made.", after="rule version doubt server arguments_sha256"
+    ),
+    "rules.tried": Shape(
+        "Rules on trial matched a call, which they did not decide.", after="rules version server arguments_sha256"
+    ),
     "prompt.changed": Shape("A prompt's definition is another.", "digest", "digest"),
     "resources.changed": Shape("Resources of a server are defined differently.", after="count uris"),
     # people

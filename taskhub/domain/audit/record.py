@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from typing import Any
 
-from taskhub.core.records import Actor
+from taskhub.core.records import Actor, ToolRecord
+from taskhub.core.rules import Then, Verdict
 from taskhub.domain.audit.kinds import unlike
+from taskhub.lib import jsonx
 from taskhub.store.models import Event
 
 
@@ -54,6 +57,19 @@ def record_denial(*, tenant_id: int, what: str, lacking: str, actor: Actor) -> i
     """Record that an authenticated caller asked for `what` without the permission or scope `lacking`."""
     shown = what.replace("\0", "\ufffd")[:200]  # a URL path may hold U+0000, which Postgres text may not
     return record_event("access.denied", tenant_id=tenant_id, target=shown, actor=actor, after={"lacking": lacking})
+
+
+def record_verdict(
+    verdict: Verdict, *, tenant_id: int, tool: ToolRecord, arguments: dict[str, Any], actor: Actor
+) -> None:
+    """Record a call that a rule denied, and which rules on trial matched a call; the target is the tool's name."""
+    about = {"server": tool.server_name, "arguments_sha256": hashlib.sha256(jsonx.canonical(arguments)).hexdigest()}
+    if verdict.shadows:
+        after = {"rules": list(verdict.shadows), "version": verdict.version, **about}
+        record_event("rules.tried", tenant_id=tenant_id, target=tool.exposed_name, actor=actor, after=after)
+    if verdict.then is Then.DENY and verdict.rule is not None:
+        decided = {"rule": verdict.rule.name, "version": verdict.version, "doubt": verdict.doubt}
+        record_event("rules.denied", tenant_id=tenant_id, target=tool.exposed_name, actor=actor, after=decided | about)
 
 
 def record_verification(

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Mapping, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -127,7 +128,12 @@ class Values:
 
     def __init__(self, variables: Mapping[str, Any]) -> None:
         """`variables` by name: `MEMBERS` and `TIME`, each if it is known, and those of `argument_values`."""
-        self.context = cel.Context(dict(variables))
+        self.context = cel.Context()
+        for name, value in variables.items():
+            # JSON may hold what CEL cannot, such as numbers of 400 digits and halves of surrogate pairs. Without the
+            # variable every use of it is in doubt.
+            with suppress(ValueError, OverflowError):
+                self.context.add_variable(name, value)
         self.context.add_function("like", comparisons.like)
         self.context.add_function("__same", comparisons.same)
         self.context.add_function("__among", comparisons.among)

@@ -114,6 +114,21 @@ def test_what_is_too_large_to_look_at_is_in_doubt() -> None:
     assert decide(rules(("ask", "args.other == 'x'")), {"other": deep}).then is Then.ASK
 
 
+@pytest.mark.parametrize("value", ["\ud800", 10**400, -(10**400), ["\ud800"], {"\ud800": 1}, {"a": [10**30, 10**400]}])
+@pytest.mark.parametrize("more", [{}, {"\ud800": 1}])
+def test_what_cel_cannot_hold_is_in_doubt(value: Any, more: dict[str, Any]) -> None:
+    found = decide(rules(("ask", "args.x == 'a'")), {"x": value, **more})
+    assert (found.then, found.doubt) == (Then.ASK, True)
+    assert decide(rules(("allow", "args.x != 'a'"), ("deny", "")), {"x": value, **more}).then is Then.DENY
+    assert decide(rules(("ask", "size(args) < 0")), {"x": value, **more}).doubt
+
+
+def test_a_strange_name_of_an_argument_hides_no_other() -> None:
+    listed = rules(("ask", "args.x == 'a' && args.exists(name, name == 'y')"))
+    assert decide(listed, {"x": "b", "\ud800": 1}).then is Then.ALLOW
+    assert decide(listed, {"x": "a", "\ud800": 1}).doubt
+
+
 def test_a_rule_on_trial_is_only_told() -> None:
     listed = RuleList(
         4,

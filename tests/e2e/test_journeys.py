@@ -285,7 +285,13 @@ def test_viewer_watches_but_changes_nothing(hub: RunningHub, visits: Visits, age
         expect(page.get_by_role("link", name="Cancel …")).to_have_count(0)
         expect(page.get_by_role("link", name="Run again …")).to_have_count(0)
         links = page.get_by_role("navigation", name="Main", exact=True).get_by_role("link")
-        assert {name.strip() for name in links.all_inner_texts()} == {"Overview", "Tasks", "Servers", "Workers"}
+        assert {name.strip() for name in links.all_inner_texts()} == {
+            "Overview",
+            "Tasks",
+            "Servers",
+            "Rules",
+            "Workers",
+        }
         visits.expected.add(403)
         for path in (f"/tasks/{task}/cancel", "/clients/", "/audit/", "/settings/"):
             page.goto(path)

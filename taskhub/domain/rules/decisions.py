@@ -69,9 +69,9 @@ class Rules:
     ) -> Verdict:
         """The verdict on a call. `program`: the name that the client's program says of itself; empty if it says none.
         A hidden tool is decided as denied."""
-        left = self._open(client, tool, program)
-        if not left:
+        if not self._rules:
             return NO_VERDICT
+        left = self._open(client, tool, program)
         values: Values | None = None
         shadows: list[str] = []
         for one in left:

@@ -87,10 +87,15 @@ def _why_array(found: list[Any], wanted: list[Any]) -> str:
 def _why_text(found: str, wanted: str) -> str:
     if max(len(found), len(wanted)) > LONGEST:
         return "long"
-    # The MCP SDK for Python parses JSON in a text where a tool takes other types than text.
-    if found.lstrip()[:1] in ("[", "{"):
+    if may_be_json(found):
         return "type"
     return "like" if _plain(found) == _plain(wanted) else ""
+
+
+def may_be_json(text: str) -> bool:
+    """Whether the MCP SDK for Python takes the text for another value where a tool takes other types than text: it
+    parses JSON there, and keeps what is an array, an object or null."""
+    return text.lstrip()[:1] in ("[", "{") or text.strip() == "null"
 
 
 def _worst(reasons: list[str]) -> str:

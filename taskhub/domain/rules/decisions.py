@@ -13,7 +13,7 @@ from typing import Any, Final
 from taskhub.core.errors import Invalid
 from taskhub.core.records import ToolRecord
 from taskhub.core.rules import NO_VERDICT, Client, Rule, RuleList, Then, Verdict
-from taskhub.domain.rules.conditions import MISSING, alone, schema_of
+from taskhub.domain.rules.conditions import MISSING, alone, may_be_json, schema_of
 from taskhub.domain.rules.expressions import Expression, Values, absent_values, argument_values, compiled
 from taskhub.lib import jsonx
 from taskhub.lib.schemas import surely_fits
@@ -71,6 +71,8 @@ class Rules:
         A hidden tool is decided as denied."""
         if not self._rules:
             return NO_VERDICT
+        if (hidden := self._hidden_by(client, tool)) is not None:
+            return Verdict(Then.DENY, hidden, self.version)
         left = self._open(client, tool, program)
         values: Values | None = None
         shadows: list[str] = []
@@ -88,18 +90,27 @@ class Rules:
         return Verdict(Then.ALLOW, None, self.version, shadows=tuple(shadows))
 
     def hides(self, client: Client, tool: ToolRecord) -> bool:
-        """Whether the client may not know of the tool. No other rule is tried after one that decides for every call."""
+        """Whether the client may not know of the tool. Rules that speak of a call, and not of client, server and tool
+        alone, show no tool that a rule below them hides."""
+        return self._hidden_by(client, tool) is not None
+
+    def _hidden_by(self, client: Client, tool: ToolRecord) -> Rule | None:
+        if not self.hide:
+            return None
         for one in self._open(client, tool, ""):
             if one.when.lasting and not one.rule.shadow:
-                return one.rule.then is Then.HIDE
-        return False
+                return one.rule if one.rule.then is Then.HIDE else None
+        return None
 
     def hides_server(self, client: Client, server: str) -> bool:
         """Whether the client may not know of the prompts and resources of this server. Only rules that say nothing of
         tools count."""
         values = Values({"client": _client(client, ""), "server": {"name": server}})
         for one in self._rules:
-            if one.when.lasting and not one.rule.shadow and one.when.met(values) is True:
+            if not one.when.lasting or one.rule.shadow:
+                continue
+            met = one.when.met(values)
+            if met is True or (not one.when.of_tool and one.matches(met)):
                 return one.rule.then is Then.HIDE
         return False
 
@@ -192,10 +203,8 @@ def _of_call(
         if value is MISSING:
             continue
         found[name] = value
-        if not _small(value) or (rule is not MISSING and not surely_fits(alone(schema, rule), value)):
-            unfit.add(name)
-        elif isinstance(value, str) and value.lstrip()[:1] in ("[", "{") and not _is_text(rule):
-            # The MCP SDK for Python parses JSON in a text where a tool takes other types than text.
+        parsed = isinstance(value, str) and may_be_json(value) and not _is_text(rule)
+        if parsed or not _small(value) or (rule is not MISSING and not surely_fits(alone(schema, rule), value)):
             unfit.add(name)
     values = argument_values(found, unfit)
     return values | absent_values(names - found.keys()) | {"time": now}

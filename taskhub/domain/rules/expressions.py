@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Mapping, Set
+import time
+from collections.abc import Callable, Iterable, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final
 
 import cel
@@ -37,6 +38,9 @@ MAX_MATCHES: Final = 8
 MAX_PATTERN: Final = 200
 """Most characters of a regular expression."""
 
+MAX_SECONDS: Final = 0.05
+"""The time for all rules of a call. What is compared after that is in doubt."""
+
 MEMBERS: Final[Mapping[str, frozenset[str]]] = {
     "client": frozenset({"id", "name", "issuer", "subject", "scopes", "program"}),
     "server": frozenset({"name"}),
@@ -52,9 +56,17 @@ PARTS_OF_TIME: Final = frozenset(
 )
 METHODS: Final = LOOPS | PARTS_OF_TIME | {"contains", "endsWith", "matches", "size", "startsWith"}
 
+_FUNCTIONS: Final = {
+    "like": comparisons.like,
+    "__same": comparisons.same,
+    "__among": comparisons.among,
+    "__matches": comparisons.matches,
+}
+
 _TOKEN: Final = re.compile(
     r"""(?P<blank>\s+|//[^\n]*)
-      | (?P<text>[rRbB]{0,2}(?:\"{3}(?:[^\\]|\\.)*?\"{3}|'{3}(?:[^\\]|\\.)*?'{3}
+      | (?P<text>[bB]?[rR][bB]?(?:\"{3}.*?\"{3}|'{3}.*?'{3}|\"[^\"\n]*\"|'[^'\n]*')  # in a raw text nothing is escaped
+          |[bB]?(?:\"{3}(?:[^\\]|\\.)*?\"{3}|'{3}(?:[^\\]|\\.)*?'{3}
                           |\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'))
       | (?P<number>0x[0-9a-fA-F]+u?|(?:\d+\.\d+|\.\d+|\d+)(?:[eE][+-]?\d+)?u?)
       | (?P<name>[A-Za-z_][A-Za-z0-9_]*)
@@ -99,12 +111,13 @@ _Part = _Token | _Group
 class Expression:
     """A compiled expression. `arguments`: the names of the arguments that it speaks of; `None` if it may speak of any.
     `timed`: whether it speaks of the time. `of_program`: whether it speaks of what the client's program says of itself.
-    """
+    `of_tool`: whether it speaks of the tool."""
 
     text: str
     arguments: frozenset[str] | None
     timed: bool
     of_program: bool
+    of_tool: bool
     _program: Any
 
     @property
@@ -124,7 +137,7 @@ class Expression:
 class Values:
     """What expressions see. Built once for a call, for all of its rules."""
 
-    __slots__ = ("context",)
+    __slots__ = ("_until", "context")
 
     def __init__(self, variables: Mapping[str, Any]) -> None:
         """`variables` by name: `MEMBERS` and `TIME`, each if it is known, and those of `argument_values`."""
@@ -134,10 +147,12 @@ class Values:
             # variable every use of it is in doubt.
             with suppress(ValueError, OverflowError):
                 self.context.add_variable(name, value)
-        self.context.add_function("like", comparisons.like)
-        self.context.add_function("__same", comparisons.same)
-        self.context.add_function("__among", comparisons.among)
-        self.context.add_function("__matches", comparisons.matches)
+        self._until = time.perf_counter() + MAX_SECONDS
+        for name, function in _FUNCTIONS.items():
+            self.context.add_function(name, partial(self._in_time, function))
+
+    def _in_time(self, function: Callable[[Any, Any], bool | None], one: Any, other: Any) -> bool | None:
+        return function(one, other) if time.perf_counter() < self._until else None
 
 
 def argument_values(arguments: Mapping[str, Any], unfit: Set[str]) -> dict[str, Any]:
@@ -171,7 +186,7 @@ def compiled(text: str) -> Expression:
     except ValueError:
         raise Invalid("This is no expression of CEL.", field="when") from None
     arguments = None if writer.any_argument else frozenset(writer.arguments)
-    return Expression(text, arguments, writer.timed, writer.of_program, program)
+    return Expression(text, arguments, writer.timed, writer.of_program, writer.of_tool, program)
 
 
 def _tokens(text: str) -> Iterable[_Token]:
@@ -216,6 +231,7 @@ class _Writer:
         self.any_argument = False
         self.timed = False
         self.of_program = False
+        self.of_tool = False
         self._loops = self._sums = self._matches = 0
 
     def sequence(self, parts: tuple[_Part, ...], bound: frozenset[str]) -> str:
@@ -329,6 +345,7 @@ class _Writer:
         name = parts[n + 2] if n + 2 < len(parts) and parts[n + 1].text == "." else None
         if not isinstance(name, _Token) or name.text not in members:
             raise _invalid(f"{part.text} has the members {', '.join(sorted(members))}", part.at)
+        self.of_tool = self.of_tool or part.text == "tool"
         self.of_program = self.of_program or (part.text, name.text) == ("client", "program")
         return part.text, 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import statistics
 import time
 from dataclasses import replace
@@ -100,6 +101,7 @@ def test_a_doubt_is_told() -> None:
 def test_json_in_a_text_is_in_doubt_where_a_tool_takes_more_than_text() -> None:
     listed = rules(("ask", "args.to == 'all'"))
     assert decide(listed, {"to": '["all"]'}).then is Then.ASK
+    assert decide(listed, {"to": " null"}).then is Then.ASK
     assert decide(listed, {"to": "one"}).then is Then.ALLOW
     assert decide(rules(("ask", "args.version == 'all'")), {"version": '["all"]'}).then is Then.ALLOW
 
@@ -179,6 +181,30 @@ def test_a_rule_on_servers_hides_their_prompts_and_resources_too() -> None:
     assert not listed.hides_server(CI, "docs")
     assert not listed.hides_server(replace(CI, name="admin-bot"), "ops")
     assert not rules(("hide", "tool.destructive")).hides_server(CI, "ops")
+
+
+def test_a_server_is_hidden_in_doubt_too() -> None:
+    listed = rules(("hide", "server.name == 'ops' && client.scopes[9] != 'x'"))
+    assert listed.hides(CI, DEPLOY)
+    assert listed.hides_server(CI, "ops")
+    assert not listed.hides_server(CI, "docs")
+
+
+@pytest.mark.parametrize("above", ["has(args.dry_run)", "time.getHours() == 12", "client.program == 'agent'"])
+def test_what_is_hidden_is_not_called_by_a_rule_on_calls_above(above: str) -> None:
+    listed = rules(("allow", above), ("hide", "server.name == 'ops'"))
+    assert listed.hides(CI, DEPLOY)
+    found = decide(listed, {"dry_run": True})
+    assert (found.then, found.rule and found.rule.name) == (Then.DENY, "r1")
+
+
+def test_rules_that_take_too_long_are_in_doubt() -> None:
+    slow = "||".join(f"args.service.matches('[ab]*a[ab]{{200}}c{n}')" for n in range(8))
+    listed = rules(("allow", f"!args.many.exists(i, {slow})"))
+    call = {"service": "".join(random.Random(1).choices("ab", k=18_000)), "many": ["x"] * MAX_ITEMS}
+    began = time.thread_time()
+    assert decide(listed, call).rule is None
+    assert time.thread_time() - began < 0.5
 
 
 def test_what_nobody_knows_of_a_client_is_in_doubt() -> None:

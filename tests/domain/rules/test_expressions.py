@@ -58,6 +58,7 @@ MEANT = [
     ("'a' == \"a\"", True),
     ('"""a""" == "a"', True),
     (r'r"a\d" == "a\\d"', True),
+    (r"""size(r"\") == 1 && r'\' == '\\'""", True),
     ("true // whatever", True),
     ("!(1 == 2)", True),
     ("1 == 2 ? false : true", True),
@@ -218,6 +219,8 @@ def test_all_arguments_together_are_a_map() -> None:
         ("tool.name.upper() == 'X'", "At character 11: there is no function upper"),
         ("__same(1, 1)", "there is no function __same"),
         ("__args == 1", "there is no __args"),
+        # In a raw text the second quote ends it, also after a backslash.
+        (r"""r"\" == string(size([1].map(a, a))) + '"' //'""", "there is no function map"),
         ("[1].map(i, i) == [1]", "there is no function map"),
         ("[1].exists(tool, true)", "exists needs a name of its own for each item"),
         ("[1].exists(args, true)", "exists needs a name of its own for each item"),

@@ -38,8 +38,8 @@ MAX_MATCHES: Final = 8
 MAX_PATTERN: Final = 200
 """Most characters of a regular expression."""
 
-MAX_SECONDS: Final = 0.05
-"""The time for all rules of a call. What is compared after that is in doubt."""
+MAX_MS: Final = 50
+"""Milliseconds for all rules of a call. What is compared after that is in doubt."""
 
 MEMBERS: Final[Mapping[str, frozenset[str]]] = {
     "client": frozenset({"id", "name", "issuer", "subject", "scopes", "program"}),
@@ -147,7 +147,7 @@ class Values:
             # variable every use of it is in doubt.
             with suppress(ValueError, OverflowError):
                 self.context.add_variable(name, value)
-        self._until = time.perf_counter() + MAX_SECONDS
+        self._until = time.perf_counter() + MAX_MS / 1000
         for name, function in _FUNCTIONS.items():
             self.context.add_function(name, partial(self._in_time, function))
 

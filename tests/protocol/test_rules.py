@@ -41,34 +41,19 @@ RULES: tuple[dict[str, Any], ...] = (
 )
 
 
-@pytest.fixture(scope="module")
-def ruled(hub: RunningHub) -> Iterator[RunningHub]:
-    """The hub with `RULES`."""
+@pytest.fixture(scope="module", autouse=True)
+def _ruled(hub: RunningHub) -> Iterator[None]:
     with rules_in_force(hub, *RULES):
-        yield hub
-
-
-@pytest.fixture
-def alice(ruled: RunningHub) -> Iterator[Client]:
-    """The client `agent-a`."""
-    with Client(ruled.base, ruled.tokens["agent-a"]) as client:
-        yield client
-
-
-@pytest.fixture
-def bob(ruled: RunningHub) -> Iterator[Client]:
-    """The client `agent-b`."""
-    with Client(ruled.base, ruled.tokens["agent-b"]) as client:
-        yield client
+        yield
 
 
 @pytest.fixture(params=VERSIONS)
-def sessions(ruled: RunningHub, request: pytest.FixtureRequest) -> Iterator[tuple[SessionClient, SessionClient]]:
+def sessions(hub: RunningHub, request: pytest.FixtureRequest) -> Iterator[tuple[SessionClient, SessionClient]]:
     """A session of each client, in each version of 2025."""
-    tokens = ruled.tokens
+    tokens = hub.tokens
     with (
-        SessionClient(ruled.base, tokens["agent-a"], version=request.param) as first,
-        SessionClient(ruled.base, tokens["agent-b"], version=request.param) as second,
+        SessionClient(hub.base, tokens["agent-a"], version=request.param) as first,
+        SessionClient(hub.base, tokens["agent-b"], version=request.param) as second,
     ):
         yield first, second
 
@@ -142,22 +127,22 @@ def test_in_2025_what_is_hidden_cannot_be_told_from_what_does_not_exist(
 
 
 @pytest.mark.req("B26-49")
-def test_a_denied_call_makes_no_task_and_says_why(alice: Client, ruled: RunningHub) -> None:
-    before = ruled.sql("SELECT max(id) FROM task")
+def test_a_denied_call_makes_no_task_and_says_why(alice: Client, hub: RunningHub) -> None:
+    before = hub.sql("SELECT max(id) FROM task")
     for caps in ({}, TASKS):
         found = alice.tool(HIDDEN, {"name": "Eve"}, caps=caps).result
         assert found["isError"] is True
         assert found["content"][0]["text"] == "Not called: Eve is away; greet somebody else."
-    assert ruled.sql("SELECT max(id) FROM task") == before
+    assert hub.sql("SELECT max(id) FROM task") == before
     recorded = "SELECT target, after->>'doubt', actor FROM event WHERE after->>'rule' = 'nobody greets Eve'"
-    assert ruled.sql(recorded) == [("greet", "false", "agent-a")], "once in a minute"
+    assert hub.sql(recorded) == [("greet", "false", "agent-a")], "once in a minute"
 
 
 @pytest.mark.req("B26-49")
-def test_a_rule_on_trial_lets_the_call_run_and_is_recorded(alice: Client, ruled: RunningHub) -> None:
+def test_a_rule_on_trial_lets_the_call_run_and_is_recorded(alice: Client, hub: RunningHub) -> None:
     assert "Hello" in str(alice.tool(HIDDEN, {"name": "Ann"}).result["content"])
     recorded = "SELECT target, after->'rules', actor FROM event WHERE action = 'rules.tried' ORDER BY id DESC LIMIT 1"
-    assert ruled.sql(recorded) == [("greet", ["no Ann"], "agent-a")]
+    assert hub.sql(recorded) == [("greet", ["no Ann"], "agent-a")]
 
 
 @pytest.mark.req("B25-26")
@@ -168,13 +153,13 @@ def test_in_2025_a_denied_call_says_why(sessions: tuple[SessionClient, SessionCl
 
 
 @pytest.mark.req("T26-12")
-def test_a_call_waits_for_the_people_whom_its_rule_names(alice: Client, ruled: RunningHub) -> None:
+def test_a_call_waits_for_the_people_whom_its_rule_names(alice: Client, hub: RunningHub) -> None:
     made = alice.tool("lengthy", {"seconds": 900}, caps=TASKS).result
     assert made["resultType"] == "task"
     assert made["statusMessage"] == "Waiting for approval by ops, 0 of 1"
     asked = 'SELECT q.params, q."group" FROM question q JOIN task t ON t.id = q.task_id WHERE t.public_id = %s'
-    params, group = ruled.sql(asked, [made["taskId"]])[0]
-    version = ruled.sql("SELECT max(number) FROM rule_version")[0][0]
+    params, group = hub.sql(asked, [made["taskId"]])[0]
+    version = hub.sql("SELECT max(number) FROM rule_version")[0][0]
     assert params["decided"] == {"rule": "long work is asked about", "version": version, "doubt": False}
     assert group == "ops"
     alice.cancel(made["taskId"])

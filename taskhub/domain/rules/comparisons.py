@@ -56,7 +56,7 @@ def pattern(regular: str) -> Any:
     options = re2.Options()
     options.log_errors = False
     try:
-        return re2.compile(regular, options)  # type: ignore[no-untyped-call]
+        return re2.compile(regular, options)
     except re2.error as error:
         raise ValueError(str(error)) from None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -165,8 +166,8 @@ def test_of_two_who_save_at_once_one_is_refused(crew: kit.Crew) -> None:
     for number in range(10):
         mine, theirs = (replace(A, words=f"{who} {number}") for who in ("mine", "theirs"))
         outcomes: list[Any] = crew.race(
-            lambda: save(tenant, mine, expected=number),  # noqa: B023 - runs at once
-            lambda: save(tenant, theirs, expected=number),  # noqa: B023 - runs at once
+            partial(save, tenant, mine, expected=number),
+            partial(save, tenant, theirs, expected=number),
         )
         (saved,) = (outcome for outcome in outcomes if isinstance(outcome, RuleList))
         (refused,) = (outcome for outcome in outcomes if isinstance(outcome, Refused))

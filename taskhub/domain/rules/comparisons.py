@@ -7,7 +7,7 @@ from typing import Any
 
 import re2
 
-from taskhub.domain.rules.conditions import likeness
+from taskhub.domain.rules.conditions import double, likeness
 
 
 def same(one: Any, other: Any) -> bool | None:
@@ -18,7 +18,7 @@ def same(one: Any, other: Any) -> bool | None:
         return None
     if isinstance(one, (int, float)) and isinstance(other, (int, float)):
         # Many parsers read JSON numbers as doubles, in which 2**53 + 1 equals 2**53.
-        return True if one == other else None if _double(one) == _double(other) else False
+        return True if one == other else None if double(one) == double(other) else False
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and _every([same(*pair) for pair in zip(one, other, strict=True)])
     if isinstance(one, dict) and isinstance(other, dict):
@@ -63,10 +63,3 @@ def pattern(regular: str) -> Any:
 
 def _every(found: list[bool | None]) -> bool | None:
     return False if False in found else None if None in found else True
-
-
-def _double(value: float) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return float("inf") if value > 0 else float("-inf")

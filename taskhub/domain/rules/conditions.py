@@ -73,7 +73,7 @@ def likeness(found: Any, wanted: Any) -> str:
     if isinstance(wanted, str):
         return _why_text(found, wanted)
     # Many parsers read JSON numbers as doubles, in which 2**53 + 1 equals 2**53.
-    return "like" if not isinstance(wanted, bool) and _double(found) == _double(wanted) else ""
+    return "like" if not isinstance(wanted, bool) and double(found) == double(wanted) else ""
 
 
 def _why_array(found: list[Any], wanted: list[Any]) -> str:
@@ -114,7 +114,8 @@ def _type(value: Any) -> str:
     return type(value).__name__
 
 
-def _double(value: float) -> float:
+def double(value: float) -> float:
+    """The number as many parsers of JSON read it."""
     try:
         return float(value)
     except OverflowError:

@@ -101,7 +101,7 @@ class Running:
         """Stop the tool, because cancellation was requested; the task ends as cancelled."""
         if not self.cancelling and self.work is not None:
             self.cancelling = True
-            self.work.cancel()
+            self._stop(self.work)
 
     def begin(self) -> bool:
         """Note that the call has a connection: its running time counts from the first one on. Returns `False` if the
@@ -131,7 +131,13 @@ class Running:
         """Stop the tool and drop its outcome, because the lease is lost and another worker may have the task."""
         if self.work is not None:
             self.lost = True
-            self.work.cancel()
+            self._stop(self.work)
+
+    @staticmethod
+    def _stop(work: asyncio.Task[None]) -> None:
+        # After the first step of `work`, which is scheduled already: cancelled before it, nothing of the work would
+        # run, and so the task would neither be settled nor leave its slot.
+        asyncio.get_running_loop().call_soon(work.cancel)
 
 
 class Runner:

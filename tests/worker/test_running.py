@@ -404,6 +404,30 @@ def test_cancelling_reaches_a_tool_that_runs(hall: Hall) -> None:
     assert attempts(task) == ["cancelled"]
 
 
+def test_a_call_that_is_cancelled_as_soon_as_it_is_claimed_leaves_its_slot(
+    hall: Hall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = hall.tool(hall.server(), "hold")
+    worker = hall.start(slots=1)
+    claim, start = lifecycle.claim_tasks, worker.slots._start
+
+    def claim_and_cancel(**how: Any) -> Any:
+        claimed = claim(**how)
+        for found in claimed.tasks:
+            request_cancel(found.task_id, actor=tool.actor)
+        return claimed
+
+    def start_and_hear(found: Any) -> None:
+        start(found)
+        worker.slots.running[found.task_id].cancel()
+
+    monkeypatch.setattr(lifecycle, "claim_tasks", claim_and_cancel)
+    monkeypatch.setattr(worker.slots, "_start", start_and_hear)
+    tasks = [call(tool), call(tool)]
+    assert [ended(task).state for task in tasks] == [State.CANCELLED] * 2
+    wait_until(lambda: not worker.slots.running, "a free slot")
+
+
 def test_a_tool_that_does_not_stop_is_said_not_to_have_confirmed_and_its_late_result_is_dropped(
     hall: Hall, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -208,6 +208,19 @@ class Verdict:
     """Whether the rule matched only because it was in doubt."""
     shadows: tuple[str, ...] = ()
     """The names of the rules with `shadow` that matched before."""
+    scopes: frozenset[str] | None = None
+    """The scopes for which it was decided (`Client.scopes`)."""
+
+    def stored(self) -> dict[str, Any] | None:
+        """It as a task keeps it; `None` where the tenant has no rules."""
+        if not self.version:
+            return None
+        kept: dict[str, Any] = {"then": str(self.then), "version": self.version}
+        if self.rule is not None:
+            kept |= {"rule": self.rule.name, "doubt": self.doubt}
+        if self.scopes is not None:
+            kept["scopes"] = sorted(self.scopes)
+        return kept
 
 
 NO_VERDICT: Final = Verdict(Then.ALLOW)

@@ -58,6 +58,8 @@ WORDS: Final = MappingProxyType({
     "tool_rejected": "the tool is not offered any more: %s",
     "tool_changed": "the tool has changed since it was called",
     "approved_tool_changed": "the tool has changed since the call was approved",
+    "undecided": "The rules could not be asked about it",
+    "rules_changed": "the rules or the tool have changed since it was called",
 })  # fmt: skip
 
 

@@ -44,6 +44,7 @@ CREATE TABLE public.task (
     arguments_digest bytea NOT NULL,
     tool_digest bytea,
     answers jsonb,
+    decided jsonb,
     state character varying(16) DEFAULT 'queued'::character varying NOT NULL,
     message character varying(1024) DEFAULT ''::character varying NOT NULL,
     progress double precision,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from taskhub.core.states import State
 from tests.store import raw as sql
 from tests.store.raw import Raw, refused, violates
 
@@ -44,3 +45,17 @@ def test_a_number_is_there_once_in_a_tenant(raw: Raw) -> None:
     add(raw)  # another tenant's
     with violates("rule_version_number_unique"):
         add(raw, tenant_id=tenant)
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [(State.WORKING, None), (State.WORKING, '{"then": "allow", "version": 1}'), (State.FINISHED, '{"version": 3}')],
+)
+def test_what_the_rules_said_gives_way_to_a_later_version_only_while_the_task_lives(
+    raw: Raw, state: State, said: str | None
+) -> None:
+    task = sql.task(raw, state=state, decided='{"then": "ask", "version": 2}')
+    if state is State.WORKING:
+        raw.execute("UPDATE task SET decided = %s WHERE id = %s", ('{"then": "deny", "version": 2}', task))
+    with refused("TH001"):
+        raw.execute("UPDATE task SET decided = %s WHERE id = %s", (said, task))

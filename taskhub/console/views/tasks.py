@@ -196,6 +196,7 @@ def _task_context(request: ConsoleRequest, public_id: str) -> dict[str, Any]:
         # Empty while the task waits or is being cancelled: `why` says the same or more.
         "message": "" if paused or task.cancel_requested_at or task.state is State.INPUT_REQUIRED else task.message,
         "may_see_client": request.caller.may("client.view"),
+        "may_see_rules": request.caller.may("server.view"),
         "may_see_audit": request.caller.may("audit.view"),
         "cancel_form": ReasonForm(auto_id="cancel_%s"),
         "tabs": [

@@ -14,6 +14,11 @@ LANGUAGE sql STABLE AS $$
         'answers_sha256', encode(sha256(convert_to(came_along::text, 'UTF8')), 'hex')))
 $$;
 
+-- What an event stores of the verdict of the rules on a call (`task.decided`); nothing where the tenant had none.
+CREATE OR REPLACE FUNCTION th_decided(decided jsonb) RETURNS jsonb LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN decided IS NULL THEN '{}' ELSE jsonb_build_object('decided', decided - 'scopes') END
+$$;
+
 -- Trigger of `task`, for each statement: writes an event for each changed row, and sends hints. All events are written
 -- by one INSERT, since starting an INSERT costs more than a row. The setting `th.who` has the actor as JSON; for a
 -- statement on behalf of several actors, its key "tasks" maps the public id of each task to its actor.
@@ -30,7 +35,7 @@ BEGIN
                coalesce(w ->> 'door', 'sql'), coalesce(w ->> 'address', ''),
                coalesce((w ->> 'context_id')::bigint, n.context_id), (w ->> 'user_id')::bigint,
                n.tool_name, left(coalesce(w ->> 'reason', ''), 1024), th_shown(n.state, n.message, n.lease_epoch)
-               || th_digests(n.arguments_digest, n.tool_digest, n.answers)
+               || th_digests(n.arguments_digest, n.tool_digest, n.answers) || th_decided(n.decided)
         FROM new_tasks n CROSS JOIN LATERAL (SELECT coalesce(who -> 'tasks' -> n.public_id, who)) AS actor(w)
         ORDER BY n.id;
     ELSE

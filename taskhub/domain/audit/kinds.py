@@ -25,7 +25,12 @@ _APPLICATION: Final = "client_id name type redirects"
 EVENTS: Final[dict[str, Shape]] = {
     # tasks: changes of the state are recorded by a trigger
     "task.created": Shape(
-        "A call became a task.", after=f"{_TASK} arguments_sha256? definition_sha256? answers_sha256?"
+        "A call became a task.", after=f"{_TASK} arguments_sha256? definition_sha256? answers_sha256? decided?"
+    ),
+    "task.decided": Shape(
+        "The rules decided a call again, since they or the tool had changed when a worker took it.",
+        "decided?",
+        "decided",
     ),
     "task.claimed": Shape("A worker took the task.", "state", _TASK),
     "task.released": Shape("A worker gave the task back, or lost it.", "state", _TASK),

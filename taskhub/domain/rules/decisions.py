@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from taskhub.core.errors import Invalid
 from taskhub.core.records import ToolRecord
-from taskhub.core.rules import NO_VERDICT, Client, Rule, RuleList, Then, Verdict
+from taskhub.core.rules import Client, Rule, RuleList, Then, Verdict
 from taskhub.domain.rules.conditions import MISSING, alone, may_be_json, schema_of
 from taskhub.domain.rules.expressions import Expression, Values, absent_values, argument_values, compiled
 from taskhub.lib import jsonx
@@ -70,9 +70,9 @@ class Rules:
         """The verdict on a call. `program`: the name that the client's program says of itself; empty if it says none.
         A hidden tool is decided as denied."""
         if not self._rules:
-            return NO_VERDICT
+            return Verdict(Then.ALLOW, version=self.version)
         if (hidden := self._hidden_by(client, tool)) is not None:
-            return Verdict(Then.DENY, hidden, self.version)
+            return Verdict(Then.DENY, hidden, self.version, scopes=client.scopes)
         left = self._open(client, tool, program)
         values: Values | None = None
         shadows: list[str] = []
@@ -86,8 +86,8 @@ class Rules:
                 shadows.append(one.rule.name)
                 continue
             then = Then.DENY if one.rule.then is Then.HIDE else one.rule.then
-            return Verdict(then, one.rule, self.version, met is None, tuple(shadows))
-        return Verdict(Then.ALLOW, None, self.version, shadows=tuple(shadows))
+            return Verdict(then, one.rule, self.version, met is None, tuple(shadows), client.scopes)
+        return Verdict(Then.ALLOW, None, self.version, shadows=tuple(shadows), scopes=client.scopes)
 
     def hides(self, client: Client, tool: ToolRecord) -> bool:
         """Whether the client may not know of the tool. Rules that speak of a call, and not of client, server and tool
@@ -143,8 +143,13 @@ class Rules:
 
 def denied(verdict: Verdict) -> str:
     """What the client of a denied call is told, as text for the model."""
+    return f"Not called: {denied_why(verdict)}"
+
+
+def denied_why(verdict: Verdict) -> str:
+    """Why a call is denied, as text for the model."""
     words = verdict.rule.words if verdict.rule is not None else ""
-    return f"Not called: {words or 'a rule of this hub denies this call.'}"
+    return words or "a rule of this hub denies this call."
 
 
 def _client(client: Client, program: str) -> dict[str, Any]:

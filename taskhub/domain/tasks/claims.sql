@@ -84,14 +84,12 @@ BEGIN
         held_back := held_back || unfit.id;
         why := unfit.why;
         IF unfit.reason IN ('tool_changed', 'approved_tool_changed') THEN
-            SELECT 'approval' || CASE WHEN n = 0 THEN '' ELSE '-' || n + 1 END AS key,
+            SELECT th_approval_key(unfit.id) AS key,
                    coalesce(q.params, json_build_object('tool', o.exposed_name, 'server', s.name,
                                                         'rule', o.approval_when, 'changed', true)) AS params,
                    coalesce(q."group", o.approval_group) AS "group", coalesce(q.quorum, o.approval_quorum) AS quorum
             INTO before
             FROM tool o JOIN server s ON s.id = o.server_id LEFT JOIN question q ON q.id = unfit.approval
-            CROSS JOIN LATERAL (SELECT count(*) AS n FROM question
-                                WHERE task_id = unfit.id AND kind = 'approval') AS asked
             WHERE o.id = unfit.tool_id;
             PERFORM th_open_questions(unfit.id, unfit.tenant_id, json_build_array(json_build_object(
                 'key', before.key, 'kind', 'approval', 'params', before.params, 'audience', 'operator',
@@ -136,6 +134,7 @@ $$;
 -- task of each.
 -- Where a client has a session at a server in another living worker (upstream_session), its tasks for that server are
 -- left to that worker: the pairs of client and server are in away_contexts and away_servers.
+-- `to_decide`: the rules or the tool are not those by which the rules decided the task last (decide_again).
 -- `r_more`: more tasks could run once a task ends. `r_skipped`: another transaction held the lock of a task that waits
 -- for nothing else, so the worker should look again soon. If nothing was taken, one row has both and otherwise nulls.
 -- `r_since` is where the next claim may start (p_since): no queued task is older. Without it every claim would walk
@@ -147,8 +146,8 @@ CREATE OR REPLACE FUNCTION claim_tasks(p_worker text, p_limit int, p_lease_secon
 RETURNS TABLE (id bigint, public_id text, epoch int, tenant_id bigint, server_id bigint, server_name text,
                tool_id bigint, upstream_tool text, arguments text, answers text, upstream_state text,
                client_capabilities text, trace text, question_audience text, run_seconds int, given text,
-               context_id bigint, revision text, r_more boolean, r_since timestamptz, r_skipped boolean,
-               r_held_back bigint[])
+               context_id bigint, revision text, to_decide boolean, r_more boolean, r_since timestamptz,
+               r_skipped boolean, r_held_back bigint[])
 -- The plan may be made, and cached, while the table is empty or nothing in it is queued. So there are no sequential
 -- scans, and rows that are wanted in the order of an index are read from that index and not sorted. (Such a plan, then
 -- 19,000 calls queued among 100,000 tasks: 8 ms a claim; with sequential scans 48 ms, with sorts 3.5 s. Hash and merge
@@ -333,7 +332,8 @@ BEGIN
         -- The tasks are read first, by their ids alone, as in th_hold_back.
         WITH taken AS MATERIALIZED (
             SELECT w.id, w.public_id, w.lease_epoch, w.tenant_id, w.tool_id, w.context_id, w.arguments, w.answers,
-                   w.upstream_state, w.client_capabilities, w.trace, w.run_seconds, w.revision
+                   w.upstream_state, w.client_capabilities, w.trace, w.run_seconds, w.revision, w.tool_digest,
+                   coalesce((w.decided ->> 'version')::int, 0) AS rules_version
             FROM task w WHERE w.id = ANY (chosen)
         )
         SELECT t.id, t.public_id::text, t.lease_epoch, t.tenant_id, s.id, s.name::text, o.id, o.name::text,
@@ -346,9 +346,59 @@ BEGIN
                          SELECT max(l.id) FROM question l WHERE l.task_id = t.id AND l.state = 'answered'
                          GROUP BY l.upstream_key)), '{}')::text,
                t.upstream_state::text, t.client_capabilities::text, t.trace::text, o.question_audience::text,
-               t.run_seconds, t.answers::text, t.context_id, t.revision::text, more,
+               t.run_seconds, t.answers::text, t.context_id, t.revision::text,
+               t.rules_version <> v.present OR v.present > 0 AND t.tool_digest <> decode(o.digest, 'hex'), more,
                CASE WHEN full_contexts IS NULL AND NOT skipped THEN latest END, skipped, held_back
-        FROM taken t JOIN tool o ON o.id = t.tool_id JOIN server s ON s.id = o.server_id ORDER BY t.id;
+        FROM taken t JOIN tool o ON o.id = t.tool_id JOIN server s ON s.id = o.server_id
+        CROSS JOIN LATERAL (SELECT coalesce(max(r.number), 0) AS present FROM rule_version r
+                            WHERE r.tenant_id = t.tenant_id) AS v ORDER BY t.id;
+END $$;
+
+-- The key of a further approval of the task.
+CREATE OR REPLACE FUNCTION th_approval_key(p_id bigint) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT 'approval' || CASE WHEN count(*) = 0 THEN '' ELSE '-' || count(*) + 1 END
+    FROM question WHERE task_id = p_id AND kind = 'approval'
+$$;
+
+-- Stores what the rules say of a claimed task that they decided before in another version, or for another definition of
+-- its tool. With `p_approval`, a question as an array of one, people are asked; with `p_refusal`, what its caller is
+-- told, it ends; with neither it may run. Returns whether it may: otherwise the worker has lost it.
+CREATE OR REPLACE FUNCTION decide_again(p_id bigint, p_epoch int, p_decided jsonb, p_approval json, p_refusal text,
+                                        p_who text)
+RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    held record;
+    why text := th_words('rules_changed');
+BEGIN
+    PERFORM set_config('th.who', p_who, true);
+    SELECT t.tenant_id, t.context_id, t.tool_name, t.decided, t.cancel_requested_at INTO held FROM task t
+    WHERE t.id = p_id AND t.lease_epoch = p_epoch AND th_held(t.lease_until) AND t.ended_at IS NULL FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    UPDATE task SET decided = p_decided WHERE id = p_id;
+    INSERT INTO event (tenant_id, task_id, action, actor, door, context_id, target, before, after)
+    VALUES (held.tenant_id, p_id, 'task.decided', coalesce(th_who('name'), session_user),
+            coalesce(th_who('door'), 'sql'), held.context_id, held.tool_name, th_decided(held.decided),
+            jsonb_build_object('decided', p_decided - 'scopes'));
+    IF held.cancel_requested_at IS NOT NULL OR p_approval IS NULL AND p_refusal IS NULL THEN
+        RETURN true;
+    END IF;
+    IF p_refusal IS NOT NULL THEN
+        p_refusal := left(th_words(CASE WHEN p_epoch = 1 THEN 'not_run' ELSE 'not_continued' END, p_refusal), 1024);
+        UPDATE task SET state = 'faulted', message = p_refusal, error = th_error(p_refusal, 'denied_by_rule'),
+               ended_at = clock_timestamp(), lease_until = NULL, upstream_state = NULL WHERE id = p_id;
+        PERFORM th_close_attempt(p_id, p_epoch, 'faulted', p_refusal);
+        RETURN false;
+    END IF;
+    PERFORM th_open_questions(p_id, held.tenant_id, json_build_array(
+        (p_approval -> 0)::jsonb || jsonb_build_object('key', th_approval_key(p_id))), false);
+    UPDATE task SET state = 'input_required', lease_until = NULL, worker = '',
+           message = th_words('waiting_again', th_waiting_for_approval(
+               coalesce(p_approval #>> '{0,group}', ''), 0, coalesce((p_approval #>> '{0,quorum}')::int, 1)), why)
+    WHERE id = p_id;
+    PERFORM th_close_attempt(p_id, p_epoch, 'released', why);
+    RETURN false;
 END $$;
 
 -- Renews the leases that this worker holds, and returns for each whether its cancellation was requested. A task that is

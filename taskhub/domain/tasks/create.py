@@ -145,6 +145,7 @@ def _draft(n: int, new: NewTask, actor: Actor) -> _Draft:
         "digest": hashlib.sha256(jsonx.canonical(new.arguments)).hexdigest(),
         "tool_digest": tool.digest,
         "answers": new.answers,
+        "decided": new.verdict.stored(),
         "questions": None if approval is None else questions([approval]),
         "message": message,
         "ttl_ms": ttl,

@@ -139,6 +139,7 @@ class TaskDetail:
     `ahead`: how many tasks of the server come before this one in the queue, among the first `QUEUE` of the queue.
     `away_since`, `retry_at`: since when the server cannot be reached, and when it is tried again.
     `retry_on`: the errors after which the present policy of the tool has a call tried again.
+    `decided`: what the rules say of the call (`core.rules.Verdict.stored`); `None` where the tenant had none.
     `tool_rule`: the arguments that the present policy of the tool names.
     """
 
@@ -151,6 +152,7 @@ class TaskDetail:
     context_id: int
     client: str
     arguments: Any
+    decided: dict[str, Any] | None
     tool_rule: dict[str, Any]
     worker: str
     lease_until: datetime | None

@@ -99,19 +99,19 @@ BEGIN
         WITH wanted AS MATERIALIZED (
             SELECT * FROM json_to_recordset(p_wanted) AS i(
                 n int, public_id text, tenant bigint, context bigint, tool bigint, tool_name text, revision text,
-                arguments text, digest text, tool_digest text, answers jsonb, questions json, message text,
+                arguments text, digest text, tool_digest text, answers jsonb, decided jsonb, questions json, message text,
                 ttl_ms bigint, poll_ms int, key text, client_info jsonb, client_capabilities jsonb, trace jsonb,
                 rerun_of bigint, max_attempts int, at_least_once boolean, run_seconds int,
                 session bigint, request_id text, progress_token text, handle boolean, client_task_id text,
                 keep_ms bigint, join_seconds int, waiter text)
         ), made AS (
             INSERT INTO task (public_id, tenant_id, context_id, tool_id, tool_name, revision, arguments,
-                              arguments_digest, tool_digest, answers, state, message, ttl_ms, expires_at,
+                              arguments_digest, tool_digest, answers, decided, state, message, ttl_ms, expires_at,
                               poll_interval_ms, idempotency_key, client_info, client_capabilities, trace, rerun_of_id,
                               max_attempts, at_least_once, run_seconds, session_id, request_id, progress_token, handle,
                               client_task_id, keep_ms, join_seconds, waiter, created_at, updated_at)
             SELECT public_id, tenant, context, tool, tool_name, revision, arguments::json, decode(digest, 'hex'),
-                   decode(nullif(tool_digest, ''), 'hex'), answers,
+                   decode(nullif(tool_digest, ''), 'hex'), answers, nullif(decided, 'null'),
                    CASE WHEN questions IS NULL THEN 'queued' ELSE 'input_required' END, message, ttl_ms,
                    clock_timestamp() + ttl_ms * interval '1 millisecond', poll_ms, key, client_info,
                    client_capabilities, trace, rerun_of, max_attempts, at_least_once, run_seconds,

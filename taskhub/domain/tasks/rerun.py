@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from taskhub.core.errors import NotFound, Refused
 from taskhub.core.records import Actor, NewTask, TaskRecord
-from taskhub.core.rules import Client, Then
+from taskhub.core.rules import Then
 from taskhub.core.states import TERMINAL, State
 from taskhub.domain.catalogue.view import catalogue, tool_by_id
 from taskhub.domain.tasks.create import create_task
+from taskhub.domain.tasks.recheck import decide
 from taskhub.store.models import Task
 
 
@@ -33,15 +32,7 @@ def rerun_task(tenant_id: int, public_id: str, actor: Actor) -> TaskRecord:
         raise Refused(f"{old.tool_name} waits for a person to confirm it, so it cannot be run again.")
     tool = tool_by_id(old.tool_id)
     assert tool is not None  # its tasks keep a tool from being deleted
-    client = old.context
-    name = old.client_info.get("name")
-    verdict = catalogue(tenant_id).rules.decide(
-        Client(client.pk, client.name, client.issuer, client.subject, client.client_id),
-        tool,
-        old.arguments,
-        program=name if isinstance(name, str) else "",
-        now=datetime.now(UTC),
-    )
+    verdict = decide(old, tool, catalogue(tenant_id).rules)
     if verdict.then is Then.DENY and verdict.rule is not None:
         raise Refused(f"The rule {verdict.rule.name} denies this call, so it cannot be run again.")
     return create_task(

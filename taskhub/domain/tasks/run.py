@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
@@ -17,14 +18,22 @@ from django.conf import settings
 from taskhub.core.errors import Invalid, Refused
 from taskhub.core.policy import answerers
 from taskhub.core.records import Actor, Audience, Claim, LogLine, NewQuestion
+from taskhub.core.words import words
 from taskhub.domain.changes import change, questions, who
 from taskhub.domain.hints.announce import announce
 from taskhub.domain.questions.answer import checked_answer
+from taskhub.domain.rules.decisions import Rules
+from taskhub.domain.tasks.recheck import may_run
 from taskhub.lib import jsonx
 from taskhub.store import statements
 
+logger = logging.getLogger(__name__)
+
 LINES_KEPT = 2_000
 """Log lines stored per task; later ones are dropped."""
+
+UNDECIDED_SECONDS = 10.0
+"""The time in the queue of a task about which the rules could not be asked."""
 
 
 class _Taken(NamedTuple):
@@ -49,6 +58,7 @@ class _Taken(NamedTuple):
     run_seconds: int
     given: str | None
     revision: str
+    to_decide: bool
     more: bool
     since: datetime | None
     skipped: bool
@@ -154,7 +164,29 @@ def claim_tasks(
         for row in found
         if row.id is not None
     ]
-    return Claimed(claims, found[0].more, found[0].since if claims else None, found[0].skipped, held_back)
+    since = found[0].since if claims else None
+    outdated = [row.id for row in found if row.to_decide]
+    if outdated:
+        claims = _decided(claims, frozenset(outdated), actor)
+    return Claimed(claims, found[0].more, since, found[0].skipped, held_back)
+
+
+def _decided(claims: list[Claim], outdated: Collection[int | None], actor: Actor) -> list[Claim]:
+    """Those of the claimed tasks that may run, once the rules have decided those in `outdated` again. A task for which
+    that fails returns to the queue."""
+    rules: dict[int, Rules] = {}
+    left = []
+    for claim in claims:
+        if claim.task_id in outdated:
+            try:
+                if not may_run(claim, rules, actor=actor):
+                    continue
+            except Exception:
+                logger.exception("task %s: the rules could not decide it again", claim.public_id)
+                release(claim, started=False, delay_seconds=UNDECIDED_SECONDS, reason=words("undecided"), actor=actor)
+                continue
+        left.append(claim)
+    return left
 
 
 def announce_running(*task_ids: int) -> None:

@@ -137,7 +137,8 @@ FROM task_log AS l WHERE l.task_id = :task AND l.id > :line ORDER BY l.id LIMIT 
 
 -- read fresh: task_detail(tenant bigint, public_id text, most int) -> TaskDetail | None
 SELECT {task_columns}, t.tool_id, t.tool_name, o.name AS upstream_name, s.id AS server_id, s.name AS server,
-       c.id AS context_id, c.name AS client, t.arguments, o.approval_when AS tool_rule, t.worker,
+       c.id AS context_id, c.name AS client, t.arguments, t.decided,
+       o.approval_when AS tool_rule, t.worker,
        nullif(t.lease_until, 'infinity') AS lease_until, t.crashes, t.max_attempts, t.at_least_once,
        array(SELECT jsonb_array_elements_text(o.retry_on)) AS retry_on, t.run_seconds, t.runnable_at, t.expires_at,
        t.last_polled_at, t.idempotency_key, t.client_info, t.trace,
@@ -217,12 +218,15 @@ SELECT exists(SELECT FROM task AS t WHERE t.context_id = :context AND t.idempote
 --     rooms int[], since timestamptz, who text) -> list[_Taken]
 -- `waited` is 0 for a task that was queued after this statement began: it can be claimed, but is not visible here.
 SELECT id, public_id, epoch, tenant_id, context_id, server_id, server_name, tool_id, upstream_tool, arguments, answers,
-       upstream_state, client_capabilities, trace, question_audience, run_seconds, given, revision,
+       upstream_state, client_capabilities, trace, question_audience, run_seconds, given, revision, to_decide,
        r_more AS more, r_since AS since, r_skipped AS skipped, r_held_back AS held_back,
        coalesce((
            SELECT extract(EPOCH FROM clock_timestamp() - t.runnable_at) FROM task AS t WHERE t.id = c.id
        ), 0)::float8 AS waited
 FROM claim_tasks(:worker, :free, :lease_seconds, :per_context, :share, :scarce, :rooms, :since, :who) AS c;
+
+-- write: decide_again(task bigint, epoch int, decided jsonb, approval json, refusal text, who text) -> bool
+SELECT decide_again(:task, :epoch, :decided, :approval, :refusal, :who);
 
 -- write: renew_leases(worker text, tasks bigint[], epochs int[], lease_seconds float8) -> list[tuple[int, bool]]
 SELECT id, cancel_requested FROM renew_leases(:worker, :tasks, :epochs, :lease_seconds);

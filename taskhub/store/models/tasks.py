@@ -27,6 +27,9 @@ class Task(models.Model):
     arguments_digest = models.BinaryField(max_length=32)
     tool_digest = models.BinaryField(max_length=32, null=True)
     answers = models.JSONField(null=True)
+    decided = models.JSONField(null=True)
+    """What the rules said of the call (`core.rules.Verdict`), at first or when they were asked last; null where the
+    tenant had none."""
 
     state = models.CharField(max_length=16, db_default="queued")
     message = models.CharField(max_length=1024, db_default="")

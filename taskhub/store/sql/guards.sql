@@ -28,6 +28,9 @@ BEGIN
         OLD.arguments_digest, OLD.tool_digest, OLD.created_at)
        OR NEW.arguments::text IS DISTINCT FROM OLD.arguments::text
        OR NEW.answers IS DISTINCT FROM OLD.answers
+       OR NEW.decided IS DISTINCT FROM OLD.decided
+          AND (OLD.ended_at IS NOT NULL OR NEW.decided IS NULL
+               OR (NEW.decided ->> 'version')::int < (OLD.decided ->> 'version')::int)
        OR NEW.idempotency_key IS DISTINCT FROM OLD.idempotency_key THEN
         RAISE EXCEPTION 'identity, owner, tool and arguments of a task never change' USING ERRCODE = 'TH001';
     END IF;

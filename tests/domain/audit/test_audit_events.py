@@ -21,7 +21,7 @@ from taskhub.domain.sessions import writes as sessions
 from taskhub.domain.tasks import callers, checks, run
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.domain.tasks.create import create_task
-from taskhub.store.models import Decision, Event, Tool
+from taskhub.store.models import Decision, Event, RuleVersion, Tool
 from tests.domain import kit
 from tests.domain.hints.test_events_and_hints import a_long_life
 from tests.domain.kit import World
@@ -32,6 +32,7 @@ VERDICTS = ("approve", "reject", "accept", "decline", "cancel", "answer", "ran",
 PAGE_VERDICTS = ("accept", "decline", "cancel", "refused")
 IN_DATABASE = {
     "task.created",
+    "task.decided",
     *TRANSITIONS,
     "task.cancel.requested",
     "task.write.stale",
@@ -147,6 +148,10 @@ def test_everything_the_database_records_has_its_shape(transactional_db: None) -
         careful = kit.make_world(approval=True)
         task = kit.create(careful)
         decide_approval(task.id, kit.opened(task.id, "approval"), approve=approve, actor=ADA)
+    ruled = kit.make_world()
+    kit.create(ruled)
+    RuleVersion.objects.create(tenant=ruled.context.tenant, number=1, rules=[], digest="0" * 64, made_by="ada")
+    kit.claim(limit=10)
     seen = {(event.action, *map(names, (event.before, event.after))) for event in Event.objects.all()}
     assert {action for action, _, _ in seen} == IN_DATABASE
     assert [problem for event in seen if (problem := audit.unlike(*event))] == []

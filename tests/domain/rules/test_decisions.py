@@ -56,7 +56,7 @@ def decide(listed: Rules, arguments: dict[str, Any], tool: ToolRecord = DEPLOY) 
 
 
 def test_no_rule_leaves_the_call_to_the_policy_of_the_tool() -> None:
-    assert decide(rules(), {}) == Verdict(Then.ALLOW)
+    assert decide(rules(), {}) == Verdict(Then.ALLOW, version=3)
     assert decide(rules(("deny", "tool.name == 'other'")), {}).rule is None
 
 

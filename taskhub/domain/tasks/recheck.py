@@ -1,0 +1,100 @@
+"""Decides calls again by the rules in force: of a claimed task, where rules or tool have changed, and of a task that is
+run again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from taskhub.core.records import Actor, Claim, NewQuestion, ToolRecord
+from taskhub.core.rules import Client, Then, Verdict
+from taskhub.core.states import QuestionKind
+from taskhub.domain.catalogue.view import tool_by_id
+from taskhub.domain.changes import change, questions, who
+from taskhub.domain.rules.decisions import Rules, denied_why
+from taskhub.domain.rules.reads import present, version
+from taskhub.domain.tasks.create import approval_question
+from taskhub.lib import jsonx
+from taskhub.store import statements
+from taskhub.store.models import Question, Task
+
+_DECIDE_AGAIN = statements.one("decide_again", bool)
+
+
+def decide(task: Task, tool: ToolRecord, rules: Rules) -> Verdict:
+    """What the rules say of the call that made `task`, whose `context` is read with it: of its client with the scopes
+    that its token had, its arguments and the tool as it is now."""
+    client, name = task.context, task.client_info.get("name")
+    scopes = (task.decided or {}).get("scopes")
+    return rules.decide(
+        Client(
+            client.pk,
+            client.name,
+            client.issuer,
+            client.subject,
+            client.client_id,
+            None if scopes is None else frozenset(scopes),
+        ),
+        tool,
+        task.arguments,
+        program=name if isinstance(name, str) else "",
+        now=datetime.now(UTC),
+    )
+
+
+def may_run(claim: Claim, rules: dict[int, Rules], *, actor: Actor) -> bool:
+    """Decide the call of a claimed task again, and store what the rules say. Returns whether it may run. If not, the
+    claim is over: the task has ended, or people are asked. `rules` keeps the rules of tenants for further calls.
+
+    An approval stands if the same rule, or the tool's policy, asks for it in the same words as before.
+    """
+    task = Task.objects.select_related("context").get(pk=claim.task_id)
+    tool = tool_by_id(claim.tool_id)
+    assert tool is not None  # its tasks keep a tool from being deleted
+    if claim.tenant_id not in rules:
+        rules[claim.tenant_id] = Rules(present(claim.tenant_id))
+    verdict = decide(task, tool, rules[claim.tenant_id])
+    approval = None if verdict.then is Then.DENY else approval_question(tool, task.arguments, verdict)
+    if approval is not None:
+        approval = None if _stands(task, approval, verdict) else _again(approval)
+    decided = verdict.stored()
+    assert decided is not None
+    return change(
+        _DECIDE_AGAIN,
+        claim.task_id,
+        task=claim.task_id,
+        epoch=claim.epoch,
+        decided=jsonx.encode(decided).decode(),
+        approval=None if approval is None else jsonx.encode(questions([approval])).decode(),
+        refusal=denied_why(verdict) if verdict.then is Then.DENY else None,
+        who=who(actor),
+    )
+
+
+def _again(approval: NewQuestion) -> NewQuestion:
+    """The approval, which says, if a rule asks for it, that the rules decided the call again."""
+    decided = approval.params.get("decided")
+    if decided is None:
+        return approval
+    return replace(approval, params={**approval.params, "decided": {**decided, "again": True}})
+
+
+def _stands(task: Task, approval: NewQuestion, verdict: Verdict) -> bool:
+    """Whether people have approved the call as `approval` would ask them to."""
+    last = (
+        Question.objects.filter(task=task, kind=QuestionKind.APPROVAL, state="answered")
+        .order_by("-id")
+        .values("params", "group", "quorum")
+        .first()
+    )
+    if last is None or (last["group"], last["quorum"]) != (approval.group, approval.quorum):
+        return False
+    before, now = dict(last["params"]), dict(approval.params)
+    decided = before.pop("decided", None)
+    now.pop("decided", None)
+    if verdict.rule is None:
+        return decided is None and before == now
+    if decided is None or before != now:
+        return False
+    asked = version(task.tenant_id, decided["version"])
+    return asked is not None and verdict.rule in asked.rules and verdict.rule.name == decided["rule"]

@@ -140,7 +140,7 @@ class Time:
 Told = tuple[str | Time, ...]
 """A sentence in parts: text and times."""
 
-_ASKED_AGAIN: Final = frozenset({"tool_changed", "approved_tool_changed"})
+_ASKED_AGAIN: Final = frozenset({"tool_changed", "approved_tool_changed", "approved_call_changed", "approver_left"})
 """The reasons of `th_unfit` for which a claim asks for an approval. For the others it ends the call."""
 _ENDED: Final = frozenset({"server_removed", "client_locked_out", "tool_turned_off", "tool_not_offered"})
 """The reasons that the error of a call names which a claim has ended."""

@@ -14,9 +14,10 @@ from taskhub.core.records import ToolRecord
 from taskhub.core.rules import Rule, Then, Verdict
 from taskhub.core.states import Role
 from taskhub.domain.catalogue.view import tool_by_id
+from taskhub.domain.questions import answer
 from taskhub.domain.questions.answer import AnswerOutcome
 from taskhub.domain.workers.writes import heartbeat
-from taskhub.store.models import AuthContext, Question, Server, Tool
+from taskhub.store.models import AuthContext, Membership, Question, Server, Tool
 from tests.console.conftest import Login
 from tests.domain import kit
 from tests.domain.catalogue.test_versions import definition, lists
@@ -185,6 +186,22 @@ def test_a_call_that_was_let_through_before_the_tool_changed_says_so(sign_in: Lo
     Tool.objects.filter(pk=tool.id).update(definition={"name": "deploy"}, digest="1" * 64)
     assert kit.claim() == []
     assert "The tool has changed since this call was made." in text_of(mia.get("/inbox/"))
+
+
+@pytest.mark.parametrize("what", ["address", "approver"])
+def test_a_call_that_is_asked_again_says_why_and_who_approved_it(sign_in: Login, tool: ToolRecord, what: str) -> None:
+    task, mia = asked(sign_in, tool, {"env": "prod"})
+    answer.decide_approval(task.id, kit.opened(task.id), approve=True, actor=kit.approver(task.id, "ana"))
+    if what == "address":
+        Server.objects.filter(pk=tool.server_id).update(target="http://elsewhere.example/mcp")
+    else:
+        Membership.objects.filter(user__username="ana").update(role="viewer")
+    assert kit.claim() == []
+    why = {
+        "address": "The call or the address of its server has changed since ana approved it.",
+        "approver": "ana approved this call, but not all of them may do so any more.",
+    }[what]
+    assert why in text_of(mia.get("/inbox/"))
 
 
 def test_what_the_caller_was_offered_is_compared_where_no_approval_was_required_then(sign_in: Login) -> None:

@@ -17,7 +17,7 @@ from taskhub.core.states import Door
 from taskhub.domain.tasks import deferred, run
 from taskhub.domain.tasks.create import create_task
 from taskhub.domain.tasks.reads import task_by_id
-from taskhub.store.models import AuthContext, Event
+from taskhub.store.models import AuthContext, Event, Task
 from tests import factories
 from tests.factories import WORKER
 from tests.store.flushing import superuser
@@ -112,6 +112,14 @@ def opened(task_id: int, key: str | None = None) -> OpenQuestion:
     found = [q for q in look(task_id).questions if key is None or q.key == key]
     (question,) = found
     return question
+
+
+def approver(task_id: int, name: str = "") -> Actor:
+    """Somebody who may approve the task's call, in the group of its open approval."""
+    task = Task.objects.select_related("tenant").get(pk=task_id)
+    groups = [group for group in [opened(task_id).group] if group]
+    person = factories.make_person("approver", task.tenant, username=name, groups=groups)
+    return Actor(name=person.username, door=Door.WEB, user_id=person.user_id)
 
 
 def column(task_id: int, name: str) -> Any:

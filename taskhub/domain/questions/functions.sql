@@ -1,15 +1,39 @@
 -- The questions that a task waits for, to people and clients, and their answers.
 
--- Opens questions. For an approval it stores the present definition of the tool: people are shown it, the claim of the
--- task compares it with the definition at that time, and its digest goes into the event of the decision.
+-- The digest of all that people approve: client, server and its address, tool and its definition, arguments, answers
+-- that came along, and what was asked of whom. It is computed again when a worker takes the task (th_unfit), from what
+-- the call would be then. Of the address only what is stored of it counts, encrypted if it has secrets.
+CREATE OR REPLACE FUNCTION th_call_digest(p_task bigint, p_params json, p_group text, p_quorum int) RETURNS bytea
+LANGUAGE sql STABLE AS $$
+    SELECT sha256(convert_to(jsonb_build_array(
+        t.tenant_id, t.context_id, t.public_id, t.arguments::text, t.answers, o.id, o.name, o.digest, s.id,
+        s.transport, s.target, encode(s.sealed_target, 'hex'), s.directory, p_params::text, p_group, p_quorum)::text,
+        'UTF8'))
+    FROM task t JOIN tool o ON o.id = t.tool_id JOIN server s ON s.id = o.server_id WHERE t.id = p_task
+$$;
+
+-- Whether as many of those who approved the call still may as have to: each has a role that may approve, and is in the
+-- group, if one is asked.
+CREATE OR REPLACE FUNCTION th_still_approved(asked question) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT count(*) >= asked.quorum FROM decision d
+    WHERE d.question_id = asked.id AND d.verdict = 'approve' AND (d.door NOT IN ('web', 'api') OR EXISTS (
+        SELECT FROM membership m JOIN auth_user u ON u.id = m.user_id
+        WHERE m.tenant_id = asked.tenant_id AND m.user_id = d.user_id AND u.is_active
+          AND m.role IN ('approver', 'admin') AND (asked."group" = '' OR asked."group" = ANY (m.groups))))
+$$;
+
+-- Opens questions. For an approval it stores the present definition of the tool, which people are shown, and the digest
+-- of all that they approve; the digests go into the event of the decision.
 CREATE OR REPLACE FUNCTION th_open_questions(p_task bigint, p_tenant bigint, p_questions json, p_live boolean)
 RETURNS void LANGUAGE sql AS $$
     INSERT INTO question (task_id, tenant_id, key, upstream_key, kind, params, audience, "group", quorum, live, due_at,
-                          definition, definition_digest)
+                          definition, definition_digest, call_digest)
     SELECT p_task, p_tenant, q ->> 'key', coalesce(q ->> 'upstream_key', ''), q ->> 'kind', q -> 'params',
            q ->> 'audience', coalesce(q ->> 'group', ''), coalesce((q ->> 'quorum')::int, 1), p_live,
            clock_timestamp() + make_interval(secs => coalesce((q ->> 'due_seconds')::float8, 86400)),
-           o.definition, decode(nullif(o.digest, ''), 'hex')
+           o.definition, decode(nullif(o.digest, ''), 'hex'),
+           CASE WHEN t.id IS NOT NULL THEN th_call_digest(
+               t.id, q -> 'params', coalesce(q ->> 'group', ''), coalesce((q ->> 'quorum')::int, 1)) END
     FROM json_array_elements(p_questions) q LEFT JOIN task t ON q ->> 'kind' = 'approval' AND t.id = p_task
         LEFT JOIN tool o ON o.id = t.tool_id
 $$;
@@ -114,7 +138,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN 'unknown';
     END IF;
-    SELECT id, state, quorum, kind, audience, "group", definition_digest, opened_at INTO asked
+    SELECT id, state, quorum, kind, audience, "group", definition_digest, call_digest, opened_at INTO asked
     FROM question WHERE task_id = p_task AND key = p_key;
     IF NOT FOUND THEN
         RETURN 'unknown';
@@ -137,14 +161,16 @@ BEGIN
         why := th_words('programs_no');
         SELECT people_after_program INTO passed_on FROM tool WHERE id = owner.tool_id;
     END IF;
-    INSERT INTO decision (question_id, actor, user_id, context_id, verdict, reason, arguments_digest, door, at)
+    INSERT INTO decision (question_id, actor, user_id, context_id, verdict, reason, arguments_digest, call_digest,
+                          door, at)
     VALUES (asked.id, coalesce(th_who('name'), session_user), p_user, p_context, p_verdict, left(why, 1024),
-            owner.arguments_digest, coalesce(th_who('door'), 'sql'), clock_timestamp());
+            owner.arguments_digest, asked.call_digest, coalesce(th_who('door'), 'sql'), clock_timestamp());
     INSERT INTO event (tenant_id, task_id, action, actor, door, address, context_id, user_id, target, reason, after)
     VALUES (owner.tenant_id, owner.id, 'question.' || p_verdict, coalesce(th_who('name'), session_user),
             coalesce(th_who('door'), 'sql'), coalesce(th_who('address'), ''), owner.context_id, p_user,
             owner.tool_name, left(why, 1024), jsonb_build_object('key', p_key, 'kind', asked.kind)
-            || th_digests(owner.arguments_digest, coalesce(asked.definition_digest, owner.tool_digest)));
+            || th_digests(owner.arguments_digest, coalesce(asked.definition_digest, owner.tool_digest))
+            || jsonb_strip_nulls(jsonb_build_object('call_sha256', encode(asked.call_digest, 'hex'))));
     IF passed_on THEN
         INSERT INTO event (tenant_id, task_id, action, actor, door, context_id, target, reason, before, after)
         VALUES (owner.tenant_id, owner.id, 'question.passed.on', 'policy', 'policy', owner.context_id, owner.tool_name,

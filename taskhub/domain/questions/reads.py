@@ -34,10 +34,12 @@ class ApprovedCall:
     """The call that an approval is about, without its arguments. `definition` is the tool's definition when the
     approval was asked for. `before` is the one that people saw when they last approved the same call, and `approved_by`
     names them; where the tool changed after a call that needed no approval, it is the one that the caller was offered.
-    Both definitions are `None` where there is none. Digests are SHA-256 in hex, empty where they were not kept."""
+    Both definitions are `None` where there is none. Digests are SHA-256 in hex, empty where they were not kept;
+    `call_digest` is of all that is approved (`th_call_digest`)."""
 
     definition: dict[str, Any] | None
     definition_digest: str
+    call_digest: str
     arguments_digest: str
     came_along: dict[str, Any]
     """Answers that came with the call, by the key of their question."""

@@ -91,6 +91,7 @@ SELECT d.actor, d.verdict, d.reason, d.door, d.at FROM decision AS d WHERE d.que
 
 -- read fresh: approved_call(question bigint) -> ApprovedCall | None
 SELECT q.definition, coalesce(encode(q.definition_digest, 'hex'), '') AS definition_digest,
+       coalesce(encode(q.call_digest, 'hex'), '') AS call_digest,
        encode(t.arguments_digest, 'hex') AS arguments_digest, coalesce(t.answers, '{}') AS came_along,
        coalesce(p.definition, v.definition) AS before,
        array(

@@ -28,11 +28,11 @@ CREATE OR REPLACE FUNCTION th_may_call(client auth_context) RETURNS boolean LANG
         WHERE u.is_active AND 'user:' || u.id = client.subject))
 $$;
 
--- Those of the tasks p_ids that must not run as they are if a worker takes them now, and why. Where the tool has
--- changed since people approved the call, or since a rule let it through, an approval has to be asked for (again). So
--- it is where a tool waits for a person to confirm it, and nobody has approved this call. An approval is for the
--- definition that was shown with it; a rule decided by the definition of that moment. The claim asks for every batch,
--- so the costly check of a client's rights (th_may_call) is made only where they depend on a person.
+-- Those of the tasks p_ids that must not run as they are if a worker takes them now, and why. An approval is for
+-- exactly the call that people saw (th_call_digest), as long as they may approve it: otherwise it has to be asked for
+-- again. So it is where the tool has changed since its policy let the call through, and where a tool waits for a person
+-- to confirm it, and nobody has approved this call. The claim asks for every batch, so the costly check of a client's
+-- rights (th_may_call) is made only where they depend on a person.
 CREATE OR REPLACE FUNCTION th_unfit(p_ids bigint[])
 RETURNS TABLE (id bigint, tenant_id bigint, tool_id bigint, lease_epoch int, approval bigint, reason text, why text)
 LANGUAGE sql STABLE AS $$
@@ -47,7 +47,10 @@ LANGUAGE sql STABLE AS $$
     FROM taken t JOIN tool o ON o.id = t.tool_id JOIN server s ON s.id = o.server_id
     JOIN auth_context c ON c.id = t.context_id
     LEFT JOIN LATERAL (
-        SELECT q.id, q.definition_digest <> decode(o.digest, 'hex') AS outdated FROM question q WHERE q.task_id = t.id AND q.kind = 'approval' AND q.state = 'answered'
+        SELECT q.id, q.definition_digest <> decode(o.digest, 'hex') AS outdated,
+               q.call_digest IS DISTINCT FROM th_call_digest(t.id, q.params, q."group", q.quorum) AS changed,
+               NOT th_still_approved(q) AS left_alone
+        FROM question q WHERE q.task_id = t.id AND q.kind = 'approval' AND q.state = 'answered'
         -- Not `q.id`: since claims avoid sorts (claim_tasks), the planner would read all questions there ever were
         -- in the order of the index on `id`.
         ORDER BY q.id + 0 DESC LIMIT 1) AS a ON true
@@ -57,7 +60,7 @@ LANGUAGE sql STABLE AS $$
                a.id IS NOT NULL AND o.gone_at IS NOT NULL AS gone,
                CASE WHEN a.id IS NULL THEN o.approval AND t.tool_digest <> decode(o.digest, 'hex')
                                            OR s.review AND o.confirmed_digest <> o.digest
-                    ELSE a.outdated END AS outdated) AS may
+                    ELSE a.outdated OR a.changed OR a.left_alone END AS outdated) AS may
     CROSS JOIN LATERAL (
         SELECT CASE WHEN s.removed_at IS NOT NULL THEN 'server_removed'
                     WHEN NOT may.call THEN 'client_locked_out'
@@ -65,7 +68,9 @@ LANGUAGE sql STABLE AS $$
                     WHEN o.rejected <> '' THEN 'tool_rejected'
                     WHEN may.gone THEN 'tool_not_offered'
                     WHEN a.id IS NULL THEN 'tool_changed'
-                    ELSE 'approved_tool_changed' END AS reason) AS u
+                    WHEN a.outdated THEN 'approved_tool_changed'
+                    WHEN a.changed THEN 'approved_call_changed'
+                    ELSE 'approver_left' END AS reason) AS u
     WHERE s.removed_at IS NOT NULL OR NOT may.call OR NOT o.enabled OR o.rejected <> '' OR may.gone OR may.outdated
 $$;
 
@@ -83,10 +88,15 @@ BEGIN
     LOOP
         held_back := held_back || unfit.id;
         why := unfit.why;
-        IF unfit.reason IN ('tool_changed', 'approved_tool_changed') THEN
+        IF unfit.reason IN ('tool_changed', 'approved_tool_changed', 'approved_call_changed', 'approver_left') THEN
             SELECT th_approval_key(unfit.id) AS key,
-                   coalesce(q.params, json_build_object('tool', o.exposed_name, 'server', s.name,
-                                                        'rule', o.approval_when, 'changed', true)) AS params,
+                   coalesce((
+                       SELECT json_object_agg(p.key, p.value) FROM (
+                           SELECT e.key, e.value FROM json_each(q.params) e WHERE e.key <> 'asked_again'
+                           UNION ALL SELECT 'asked_again', to_json(unfit.reason)) AS p
+                       WHERE q.id IS NOT NULL
+                   ), json_build_object('tool', o.exposed_name, 'server', s.name,
+                                        'rule', o.approval_when, 'changed', true)) AS params,
                    coalesce(q."group", o.approval_group) AS "group", coalesce(q.quorum, o.approval_quorum) AS quorum
             INTO before
             FROM tool o JOIN server s ON s.id = o.server_id LEFT JOIN question q ON q.id = unfit.approval
@@ -391,8 +401,9 @@ BEGIN
         PERFORM th_close_attempt(p_id, p_epoch, 'faulted', p_refusal);
         RETURN false;
     END IF;
-    PERFORM th_open_questions(p_id, held.tenant_id, json_build_array(
-        (p_approval -> 0)::jsonb || jsonb_build_object('key', th_approval_key(p_id))), false);
+    PERFORM th_open_questions(p_id, held.tenant_id, json_build_array((
+        SELECT json_object_agg(e.key, CASE WHEN e.key = 'key' THEN to_json(th_approval_key(p_id)) ELSE e.value END)
+        FROM json_each(p_approval -> 0) e)), false);
     UPDATE task SET state = 'input_required', lease_until = NULL, worker = '',
            message = th_words('waiting_again', th_waiting_for_approval(
                coalesce(p_approval #>> '{0,group}', ''), 0, coalesce((p_approval #>> '{0,quorum}')::int, 1)), why)

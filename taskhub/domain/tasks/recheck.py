@@ -92,6 +92,7 @@ def _stands(task: Task, approval: NewQuestion, verdict: Verdict) -> bool:
     before, now = dict(last["params"]), dict(approval.params)
     decided = before.pop("decided", None)
     now.pop("decided", None)
+    before.pop("asked_again", None)
     if verdict.rule is None:
         return decided is None and before == now
     if decided is None or before != now:

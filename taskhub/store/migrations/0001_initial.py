@@ -305,6 +305,7 @@ class Migration(migrations.Migration):
                 ("params", taskhub.store.fields.JsonText()),
                 ("definition", taskhub.store.fields.JsonText(null=True)),
                 ("definition_digest", models.BinaryField(max_length=32, null=True)),
+                ("call_digest", models.BinaryField(max_length=32, null=True)),
                 ("audience", models.CharField(max_length=8)),
                 ("group", models.CharField(db_default="", max_length=64)),
                 ("quorum", models.IntegerField(db_default=1)),
@@ -663,6 +664,7 @@ class Migration(migrations.Migration):
                 ("verdict", models.CharField(max_length=16)),
                 ("reason", models.CharField(db_default="", max_length=1024)),
                 ("arguments_digest", models.BinaryField(max_length=32)),
+                ("call_digest", models.BinaryField(max_length=32, null=True)),
                 ("door", models.CharField(max_length=8)),
                 ("at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 (

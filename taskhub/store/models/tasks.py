@@ -178,6 +178,8 @@ class Question(models.Model):
     params = JsonText()
     definition = JsonText(null=True)
     definition_digest = models.BinaryField(max_length=32, null=True)
+    call_digest = models.BinaryField(max_length=32, null=True)
+    """Of an approval: the digest of everything that people approve (`th_call_digest`)."""
     audience = models.CharField(max_length=8)
     group = models.CharField(max_length=64, db_default="")
     quorum = models.IntegerField(db_default=1)
@@ -268,6 +270,7 @@ class Decision(models.Model):
     verdict = models.CharField(max_length=16)
     reason = models.CharField(max_length=1024, db_default="")
     arguments_digest = models.BinaryField(max_length=32)
+    call_digest = models.BinaryField(max_length=32, null=True)
     door = models.CharField(max_length=8)
     at = models.DateTimeField(db_default=Now())
 

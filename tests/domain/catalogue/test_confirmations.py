@@ -10,8 +10,7 @@ import pytest
 from taskhub.control import servers
 from taskhub.control.caller import Caller, of_shell
 from taskhub.core.errors import NotFound, Refused
-from taskhub.core.records import Actor, ToolRecord
-from taskhub.core.states import Door
+from taskhub.core.records import ToolRecord
 from taskhub.domain.catalogue.confirmations import shown_as
 from taskhub.domain.catalogue.edits import ServerEdit
 from taskhub.domain.catalogue.reads import server_detail, server_tools, waiting_tools
@@ -22,7 +21,7 @@ from taskhub.domain.tasks.rerun import rerun_task
 from taskhub.store.models import Event, Question, Server, Task, Tool
 from tests.domain import kit
 from tests.domain.catalogue.test_versions import definition, lists
-from tests.factories import WORKER, claim_task, make_context, make_server, make_task, make_tenant, make_user
+from tests.factories import WORKER, claim_task, make_context, make_server, make_task, make_tenant
 
 pytestmark = pytest.mark.django_db
 
@@ -69,9 +68,7 @@ def confirm(server: Server, shown: dict[int, str]) -> int:
 
 
 def approve(task_id: int) -> None:
-    name = f"ada-{task_id}-{Question.objects.count()}"
-    actor = Actor(name=name, door=Door.WEB, user_id=make_user(name).pk)
-    decide_approval(task_id, kit.opened(task_id), approve=True, actor=actor)
+    decide_approval(task_id, kit.opened(task_id), approve=True, actor=kit.approver(task_id))
 
 
 def record(server: Server, name: str = "look") -> ToolRecord:

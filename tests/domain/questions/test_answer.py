@@ -292,7 +292,7 @@ def decide(task_id: int, actor: Actor, *, approve: bool = True) -> AnswerOutcome
 
 def test_an_approved_task_runs(transactional_db: None) -> None:
     _, task_id = approvable()
-    assert decide(task_id, person("ada")) is AnswerOutcome.ANSWERED
+    assert decide(task_id, kit.approver(task_id)) is AnswerOutcome.ANSWERED
     assert (kit.look(task_id).state, kit.look(task_id).message) == (State.QUEUED, "")
     assert kit.wake_ups() == 1
     taken = kit.claim_one()

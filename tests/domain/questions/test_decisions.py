@@ -35,7 +35,7 @@ def person(name: str) -> Actor:
 
 
 def approve(task_id: int, name: str) -> AnswerOutcome:
-    return decide_approval(task_id, kit.opened(task_id), approve=True, actor=person(name))
+    return decide_approval(task_id, kit.opened(task_id), approve=True, actor=kit.approver(task_id, name))
 
 
 def change_tool(world: World, **columns: Any) -> None:
@@ -167,7 +167,10 @@ def test_events_name_what_was_called_and_what_was_decided(transactional_db: None
         "kind": "approval",
         "arguments_sha256": sha(arguments),
         "definition_sha256": OLD,
+        "call_sha256": bytes(Question.objects.get(task_id=task.id).call_digest or b"").hex(),
     }
+    assert len(decided["call_sha256"]) == 64
+    assert bytes(Decision.objects.get().call_digest or b"").hex() == decided["call_sha256"]
 
 
 def test_an_approval_keeps_the_definition_it_is_about(transactional_db: None) -> None:
@@ -252,7 +255,7 @@ def test_a_changed_definition_asks_again_and_then_runs(transactional_db: None) -
     )
     assert kit.claim() == []
     assert sweep() == 0
-    ana, bo = (Actor(name=n, door=Door.WEB, user_id=factories.make_user(f"{n}-2").pk) for n in ("ana", "bo"))
+    ana, bo = (kit.approver(task.id, f"{name}-2") for name in ("ana", "bo"))
     assert decide_approval(task.id, question, approve=True, actor=ana) is AnswerOutcome.COUNTED
     assert decide_approval(task.id, question, approve=True, actor=bo) is AnswerOutcome.ANSWERED
     decided = event(task.id, "question.approve").after
@@ -297,8 +300,7 @@ def test_a_call_that_a_rule_let_through_asks_when_the_definition_has_changed(tra
     question = kit.opened(task.id)
     assert (question.key, question.group, question.quorum) == ("approval", "ops", 2)
     assert (question.params["tool"], question.params["rule"]) == (world.tool.exposed_name, rule)
-    decide_approval(task.id, question, approve=True, actor=person("ana"))
-    decide_approval(task.id, kit.opened(task.id), approve=True, actor=person("bo"))
+    assert (approve(task.id, "ana"), approve(task.id, "bo")) == (AnswerOutcome.COUNTED, AnswerOutcome.ANSWERED)
     assert kit.claim_one().task_id == task.id
 
 

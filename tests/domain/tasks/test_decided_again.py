@@ -20,7 +20,6 @@ from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.store.models import Attempt, Event, Task, Tool
 from tests.domain import kit
 from tests.domain.kit import World
-from tests.factories import make_user
 
 pytestmark = pytest.mark.django_db
 
@@ -50,8 +49,7 @@ def create(world: World, scopes: frozenset[str] | None = None) -> TaskRecord:
 
 
 def approve(task: TaskRecord) -> None:
-    actor = Actor(name="ben", door=Door.WEB, user_id=make_user().pk)
-    decide_approval(task.id, kit.opened(task.id), approve=True, actor=actor)
+    decide_approval(task.id, kit.opened(task.id), approve=True, actor=kit.approver(task.id))
 
 
 def decided(task: TaskRecord) -> Any:

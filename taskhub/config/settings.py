@@ -120,6 +120,9 @@ TASKHUB_OUTCOME_HOURS = env.integer(
     low=0,
     high=720,
 )
+TASKHUB_CONTEXT_APPROVALS = env.integer(
+    "TASKHUB_CONTEXT_APPROVALS", 100, "Calls per auth context that wait for approval", low=1, high=1_000_000
+)
 TASKHUB_CONTEXT_LIVE = env.integer("TASKHUB_CONTEXT_LIVE", 1_000, "Live tasks per auth context", low=1, high=1_000_000)
 TASKHUB_CONTEXT_RUNNING = env.integer(
     "TASKHUB_CONTEXT_RUNNING", 32, "Tasks of one auth context that run at once", low=1, high=10_000

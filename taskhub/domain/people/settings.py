@@ -56,6 +56,12 @@ _LIMITS: Final = (
         "",
         "Further calls are refused until some have ended.",
     ),
+    (
+        "TASKHUB_CONTEXT_APPROVALS",
+        "Calls per client that wait for approval",
+        "",
+        "Further calls that need an approval are refused until people have decided some.",
+    ),
     ("TASKHUB_CONTEXT_RUNNING", "Running tasks per client", "", "More wait their turn in the queue."),
     ("TASKHUB_CONTEXT_REQUESTS", "Requests a second per client", "", "Per web process; 0 means no limit."),
     ("TASKHUB_CONTEXT_KIB", "Requests per client", " KiB a second", "Per web process; 0 means no limit."),

@@ -51,6 +51,7 @@ class _Made(NamedTuple):
 _CREATE = statements.many("create_tasks", _Made)
 _JOIN_OR_CREATE = statements.many("join_or_create_tasks", _Made)
 _LIVE = statements.one("count_live_tasks", int)
+_APPROVALS = statements.one("count_open_approvals", int)
 _KNOWN = statements.one("known_key", bool)
 TTL_RANGE_MS = (1_000, 2_592_000_000)
 
@@ -62,8 +63,8 @@ def create_task(new: NewTask, actor: Actor) -> Created:
     with the same tool and arguments, or if the plain call joins an earlier one (`NewTask.join_seconds`). If the tool's
     policy asks for approval of these arguments, the task is created in `input_required`.
 
-    Raises `KeyReused` (same key, other call), `LimitReached` (live tasks of the context) or `Unavailable`; nothing is
-    stored then.
+    Raises `KeyReused` (same key, other call), `LimitReached` (live tasks of the context, or its calls that wait for
+    approval) or `Unavailable`; nothing is stored then.
     """
     (made,) = create_tasks([(new, actor)])
     if isinstance(made, Exception):
@@ -118,8 +119,11 @@ class _Draft:
 
 def _draft(n: int, new: NewTask, actor: Actor) -> _Draft:
     tool = new.tool
+    approval = approval_question(tool, new.arguments, new.verdict)
     limit, counted = None, True
     try:
+        if approval is not None:
+            _check_approvals(new.context_id)
         _check_limit(new.context_id)
     except LimitReached as error:
         counted = False
@@ -127,7 +131,6 @@ def _draft(n: int, new: NewTask, actor: Actor) -> _Draft:
             limit = error
         elif new.idempotency_key is None or not _known(new.context_id, new.idempotency_key):
             raise
-    approval = approval_question(tool, new.arguments, new.verdict)
     ttl = None if new.ttl_ms is None else min(max(new.ttl_ms, TTL_RANGE_MS[0]), TTL_RANGE_MS[1])
     public_id = ids.public_id()
     message = words("waiting_server") if tool.server_away else ""
@@ -295,6 +298,18 @@ def _check_limit(context_id: int) -> None:
     if count >= settings.TASKHUB_CONTEXT_LIVE:
         raise LimitReached(f"This client already has {count} live tasks, the most allowed.", retry_after=1)
     _live[context_id] = (until, count + 1)
+
+
+def _check_approvals(context_id: int) -> None:
+    """Raises `LimitReached` if as many calls of the context as may wait for approval. People who are asked too often
+    approve without looking. Calls that come at the same moment may exceed it."""
+    waiting = _APPROVALS(context=context_id)
+    if waiting >= settings.TASKHUB_CONTEXT_APPROVALS:
+        raise LimitReached(
+            f"{waiting} calls of this client wait for approval already, the most allowed. "
+            "Wait until people have decided them, or cancel some.",
+            retry_after=60,
+        )
 
 
 def _uncount(context_id: int) -> None:

@@ -211,6 +211,13 @@ FROM join_or_create_tasks(:wanted, :who);
 -- read: count_live_tasks(context bigint) -> int
 SELECT count(*) FROM task AS t WHERE t.context_id = :context AND t.ended_at IS NULL;
 
+-- read: count_open_approvals(context bigint) -> int
+-- From the tasks on, since a client has few that live; a plan for few open questions would read all of them.
+SELECT count(*) FROM task AS t CROSS JOIN LATERAL (
+    SELECT q.id FROM question AS q WHERE q.task_id = t.id AND q.state = 'open' AND q.kind = 'approval' OFFSET 0
+) AS o
+WHERE t.context_id = :context AND t.ended_at IS NULL AND t.state = 'input_required';
+
 -- read: known_key(context bigint, key text) -> bool
 SELECT exists(SELECT FROM task AS t WHERE t.context_id = :context AND t.idempotency_key = :key);
 

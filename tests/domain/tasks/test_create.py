@@ -11,6 +11,7 @@ from django.db import connection, transaction
 from taskhub.core.errors import KeyReused, LimitReached, NotFound, Refused
 from taskhub.core.records import Created
 from taskhub.core.states import Audience, QuestionKind, State
+from taskhub.domain.questions.answer import decide_approval
 from taskhub.domain.tasks.create import create_task, create_tasks, forget_counts
 from taskhub.domain.tasks.reads import owned_task, owned_tasks
 from taskhub.domain.tasks.rerun import rerun_task
@@ -221,6 +222,22 @@ def test_a_client_at_its_limit_is_refused_and_nothing_is_stored(world: World, se
         kit.create(world)
     assert caught.value.data["retry_after"] > 0
     assert Task.objects.count() == 2
+
+
+def test_a_client_has_a_limit_of_calls_that_wait_for_approval(transactional_db: None, settings: Any) -> None:
+    settings.TASKHUB_CONTEXT_APPROVALS = 2
+    world = kit.make_world(approval=True, approval_when={"env": "prod"})
+    prod: dict[str, Any] = {"arguments": {"env": "prod"}}
+    first, _ = kit.create(world, idempotency_key="k", **prod), kit.create(world, **prod)
+    with pytest.raises(LimitReached, match="2 calls of this client wait for approval already, the most allowed"):
+        kit.create(world, **prod)
+    assert Task.objects.count() == 2
+    assert kit.create(world, arguments={"env": "test"}).state is State.QUEUED, "which needs none"
+    assert kit.create(kit.another_client(world), **prod).state is State.INPUT_REQUIRED
+    again = create_task(kit.new_task(world, idempotency_key="k", **prod), world.actor)
+    assert (again.existed, again.task.id) == (True, first.id)
+    decide_approval(first.id, kit.opened(first.id), approve=True, actor=kit.approver(first.id))
+    assert kit.create(world, **prod).state is State.INPUT_REQUIRED
 
 
 def test_the_limit_counts_each_client_for_itself_and_live_tasks_only(world: World, settings: Any) -> None:

@@ -45,7 +45,11 @@ def decide_approval(caller: Caller, item: InboxItem, *, approve: bool, reason: s
         return early
     if not approve and not without_invisible(reason).strip():
         raise Invalid("Enter a reason; the caller will see it.")
-    return answer.decide_approval(item.task_id, item.question, approve=approve, actor=caller.because(reason))
+    outcome = answer.decide_approval(item.task_id, item.question, approve=approve, actor=caller.because(reason))
+    if outcome is AnswerOutcome.BARRED:
+        # What bars the caller came about since the question was read.
+        closed_to(caller, find_question(caller, item.id))
+    return outcome
 
 
 def answer_question(caller: Caller, item: InboxItem, response: dict[str, Any]) -> AnswerOutcome:
@@ -122,5 +126,7 @@ def why_not(caller: Caller, item: InboxItem) -> str:
             else f"Approvals need the role approver or admin; yours is {role}."
         ),
         Obstacle.PERSON: "Only the person for whom this call is made may authorize its server.",
+        Obstacle.REQUESTER: f"You made this call, through {item.client}: by the rule, somebody else has to decide.",
+        Obstacle.RERAN: "You ran this call again: by the rule, somebody else has to decide.",
         Obstacle.GROUP: f"This question is for the group {item.group}, and you are not in it.",
     }[item.obstacle]

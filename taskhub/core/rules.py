@@ -50,6 +50,8 @@ class Rule:
     """The group whose people are asked; empty for all who may approve."""
     quorum: int = 1
     """How many of them must approve."""
+    not_requester: bool = False
+    """Whether the person who made the call may not decide it."""
     enabled: bool = True
     shadow: bool = False
     """Whether it decides nothing, and only what it would have done is recorded."""

@@ -37,6 +37,7 @@ WHOLE: dict[str, Any] = {
     "words": "Ask ops.",
     "group": "ops",
     "quorum": 2,
+    "not_requester": True,
     "enabled": False,
     "shadow": True,
 }

@@ -107,6 +107,11 @@ class RuleForm(ChangeForm):
     quorum = Whole(
         label="Approvals needed", low=1, high=MAX_QUORUM, initial=1, optional=True, help_text="By as many people."
     )
+    not_requester = forms.BooleanField(
+        required=False,
+        label="Not by the requester",
+        help_text="Whoever made the call, through an application that they signed in, may not decide it.",
+    )
     shadow = forms.BooleanField(
         required=False,
         label="On trial",
@@ -172,6 +177,7 @@ class RuleForm(ChangeForm):
             words=posted["words"] if then is Then.DENY else "",
             group=posted["group"] if asks else "",
             quorum=quorum if asks and quorum is not None else 1,
+            not_requester=asks and posted["not_requester"],
             enabled=posted["enabled"],
             shadow=posted["shadow"],
         )
@@ -194,6 +200,7 @@ def of_rule(rule: Rule, place: int) -> dict[str, Any]:
         "words": rule.words,
         "group": rule.group,
         "quorum": rule.quorum,
+        "not_requester": rule.not_requester,
         "shadow": rule.shadow,
         "enabled": rule.enabled,
         "place": place + 1,

@@ -21,6 +21,7 @@ class AnswerOutcome(StrEnum):
     PASSED_ON = "passed on"
     LATE = "late"
     TWICE = "twice"
+    BARRED = "barred"
     UNKNOWN = "unknown"
 
 
@@ -48,7 +49,8 @@ def checked_answer(kind: QuestionKind, params: dict[str, Any], response: Any) ->
 
 def decide_approval(task_id: int, question: OpenQuestion, *, approve: bool, actor: Actor) -> AnswerOutcome:
     """Approve or reject. One rejection ends the task: the tool never runs, and the caller reads `actor.reason`.
-    Each person counts once: a second decision is `TWICE`. An approval is `COUNTED` until the quorum is reached."""
+    Each person counts once: a second decision is `TWICE`. An approval is `COUNTED` until the quorum is reached. A
+    person who may not decide this call is `BARRED`, and nothing is stored."""
     response = {"verdict": "approve" if approve else "reject", "by": actor.name, "reason": actor.reason}
     final = None
     if not approve:

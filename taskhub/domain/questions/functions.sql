@@ -116,11 +116,26 @@ BEGIN
     RETURN true;
 END $$;
 
+-- Why this person may not decide this question, whatever their role and groups: the code of an obstacle
+-- (`inbox.Obstacle`), empty where there is none. A rule that asked may exclude whoever made the call: the person for
+-- whom its application acts, and who ran it again in the console.
+CREATE OR REPLACE FUNCTION th_barred(asked bigint, person bigint) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT CASE
+        WHEN q.kind <> 'approval' OR person IS NULL THEN ''
+        WHEN (q.params #>> '{decided,not_requester}') IS DISTINCT FROM 'true' THEN ''
+        WHEN c.issuer = 'taskhub/oauth' AND c.subject = 'user:' || person THEN 'requester'
+        WHEN EXISTS (SELECT FROM event e
+                     WHERE e.task_id = t.id AND e.action = 'task.created' AND e.user_id = person) THEN 'reran'
+        ELSE '' END
+    FROM question q JOIN task t ON t.id = q.task_id JOIN auth_context c ON c.id = t.context_id WHERE q.id = asked
+$$;
+
 -- Stores one answer. Returns the outcome: 'answered', 'counted' (an approval below the quorum), 'late' (the question
 -- was closed before, or passed on from clients to people), 'passed on' (a client's program declined by itself, and by
--- the tool's policy people are asked then: the question stays open), 'twice' (this person has decided already) or
--- 'unknown' (no such question). The first valid answer wins, because every change locks the task row first. The event
--- contains the digests of the arguments and the tool's definition.
+-- the tool's policy people are asked then: the question stays open), 'twice' (this person has decided already),
+-- 'barred' (this person may not decide it: th_barred) or 'unknown' (no such question). The first valid answer wins,
+-- because every change locks the task row first. The event contains the digests of the arguments and the tool's
+-- definition.
 CREATE OR REPLACE FUNCTION answer(p_task bigint, p_key text, p_response text, p_verdict text, p_reason text,
                           p_user bigint, p_context bigint, p_final_result text, p_who text)
 RETURNS text LANGUAGE plpgsql AS $$
@@ -152,6 +167,9 @@ BEGIN
     END IF;
     IF p_user IS NOT NULL AND EXISTS (SELECT 1 FROM decision WHERE question_id = asked.id AND user_id = p_user) THEN
         RETURN 'twice';
+    END IF;
+    IF th_barred(asked.id, p_user) <> '' THEN
+        RETURN 'barred';
     END IF;
     -- Nobody reads a question within a second, so this is the program: many decline what they cannot show, without
     -- asking their user.

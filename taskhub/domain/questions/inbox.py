@@ -31,6 +31,10 @@ class Obstacle(StrEnum):
     GROUP = "group"
     PERSON = "person"
     """Only the person for whom the call is made may authorize its server."""
+    REQUESTER = "requester"
+    """The person made the call through an application, and by the rule somebody else decides."""
+    RERAN = "reran"
+    """The person ran the call again, and by the rule somebody else decides."""
 
 
 @dataclass(frozen=True, slots=True)

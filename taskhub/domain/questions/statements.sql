@@ -25,7 +25,7 @@ CASE WHEN q.state <> 'open' THEN 'closed'
      WHEN q.kind = 'authorization' AND q.params ->> 'everyone' = 'true' AND NOT :manage THEN 'role'
      WHEN q.kind = 'authorization' AND q.params ->> 'user' <> (:user)::text THEN 'person'
      WHEN q."group" <> '' AND q."group" <> all(:groups) THEN 'group'
-     ELSE '' END
+     ELSE th_barred(q.id, :user) END
 */
 /* fragment: mine
 (q.closed_at IS NULL AND {obstacle} = '')

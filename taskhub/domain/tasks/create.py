@@ -334,7 +334,9 @@ def approval_question(tool: ToolRecord, arguments: dict[str, object], verdict: V
     if (rule := verdict.rule) is not None:
         if verdict.then is not Then.ASK:
             return None
-        decided = {"rule": rule.name, "version": verdict.version, "doubt": verdict.doubt}
+        decided: dict[str, Any] = {"rule": rule.name, "version": verdict.version, "doubt": verdict.doubt}
+        if rule.not_requester:
+            decided["not_requester"] = True
         return _approval(tool, {"decided": decided}, rule.group, rule.quorum)
     if not tool.approval:
         return None

@@ -1,0 +1,67 @@
+"""What a rule that asks says: in its form, in the list, and on the card of the approval."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from taskhub.core.names import OAUTH_ISSUER
+from taskhub.core.records import TaskRecord
+from taskhub.core.rules import Rule, Then, Verdict
+from taskhub.core.states import Role
+from taskhub.domain.rules.changes import save_rules
+from taskhub.domain.rules.reads import present
+from taskhub.store.models import AuthContext, Question, Tenant
+from tests.console.admin import ADMIN, words
+from tests.console.conftest import Login
+from tests.factories import make_context, make_person, make_server, make_task, make_tool
+
+pytestmark = pytest.mark.django_db
+FORM = {"expected": "0", "name": "Production", "then": "ask", "when": "", "quorum": "1", "enabled": "on"}
+
+
+def added(admin: Client, tenant: Tenant, **typed: str) -> Rule:
+    """The rule that the form makes of this; the form then shows it as it is, and saving it changes nothing."""
+    answer = admin.post("/rules/add", {**FORM, **typed})
+    assert answer.status_code == 302, words(answer.content.decode())
+    (rule,) = present(tenant.pk).rules
+    return rule
+
+
+def asked(tenant: Tenant, arguments: dict[str, Any] | None = None, **says: Any) -> TaskRecord:
+    """A call that a rule asks about which says this."""
+    rule = Rule(name="Production", when="", then=Then.ASK, **says)
+    tool = make_tool(make_server(tenant, "ops"), "deploy")
+    context = make_context(tenant, "Editor")
+    return make_task(context, tool, arguments=arguments or {"env": "prod"}, verdict=Verdict(Then.ASK, rule, 1))
+
+
+def card(client: Client, task: TaskRecord) -> str:
+    question = Question.objects.filter(task_id=task.id).latest("id")
+    html = client.get(f"/inbox/{question.pk}/").content.decode()
+    return words(html[html.index('<article class="card decision"') : html.index("</article>")])
+
+
+@pytest.mark.parametrize("then", ["ask", "deny"])
+def test_only_a_rule_that_asks_excludes_the_requester(admin: Client, tenant: Tenant, then: str) -> None:
+    rule = added(admin, tenant, then=then, not_requester="on")
+    assert rule == Rule(name="Production", when="", then=Then(then), not_requester=then == "ask")
+    html = admin.get("/rules/edit?rule=Production").content.decode()
+    checkbox = html[html.index('name="not_requester"') :].partition(">")[0]
+    assert ("checked" in checkbox) is rule.not_requester
+    assert ("1 of the approvers, not the requester" in words(admin.get("/rules/").content.decode())) is (then == "ask")
+
+
+def test_the_card_says_that_the_requester_may_not_decide(sign_in: Login, tenant: Tenant) -> None:
+    save_rules(tenant.pk, [Rule(name="Production", when="", then=Then.ASK)], expected=0, actor=ADMIN)
+    task = asked(tenant, not_requester=True)
+    mia, ben = (make_person(Role.APPROVER, tenant) for _ in range(2))
+    AuthContext.objects.update(issuer=OAUTH_ISSUER, subject=f"user:{mia.user_id}")
+    said = card(sign_in(mia), task)
+    assert "You made this call, through Editor: by the rule, somebody else has to decide." in said
+    assert "Reject" not in said
+    said = card(sign_in(ben), task)
+    assert "which needs one approval (not by whoever made the call)" in said
+    assert "Reject" in said

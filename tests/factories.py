@@ -44,9 +44,15 @@ def make_user(username: str = "") -> User:
 def make_person(
     role: Role | str, tenant: Tenant | None = None, *, username: str = "", groups: list[str] | None = None
 ) -> Person:
-    """A user with a role, in a tenant of their own unless one is given."""
+    """A user with a role, who has had it for a day, in a tenant of their own unless one is given."""
     user = make_user(username or f"{role}-{next(_number)}")
-    Membership.objects.create(tenant=tenant or make_tenant(), user=user, role=str(role), groups=groups or [])
+    Membership.objects.create(
+        tenant=tenant or make_tenant(),
+        user=user,
+        role=str(role),
+        groups=groups or [],
+        granted_at=timezone.now() - timedelta(days=1),
+    )
     person = person_of(user.pk, user.username)
     assert person is not None
     return person

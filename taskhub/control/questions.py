@@ -128,5 +128,13 @@ def why_not(caller: Caller, item: InboxItem) -> str:
         Obstacle.PERSON: "Only the person for whom this call is made may authorize its server.",
         Obstacle.REQUESTER: f"You made this call, through {item.client}: by the rule, somebody else has to decide.",
         Obstacle.RERAN: "You ran this call again: by the rule, somebody else has to decide.",
+        Obstacle.FRESH: (
+            "You got your role, groups, password or access after this call was made, so your decision does not count"
+            " for it. Somebody else has to decide, or the call is made again."
+        ),
+        Obstacle.GOVERNED: (
+            "You changed the rules, or somebody’s role, groups, password or access, after this call was made, so your"
+            " decision does not count for it. Somebody else has to decide, or the call is made again."
+        ),
         Obstacle.GROUP: f"This question is for the group {item.group}, and you are not in it.",
     }[item.obstacle]

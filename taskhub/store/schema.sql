@@ -428,6 +428,8 @@ CREATE TABLE public.membership (
     role character varying(16) NOT NULL,
     groups character varying(64)[] DEFAULT '{}'::character varying(64)[] NOT NULL,
     password_due boolean DEFAULT false NOT NULL,
+    granted_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    governed_at timestamp with time zone,
     user_id integer NOT NULL,
     tenant_id bigint NOT NULL,
     CONSTRAINT membership_role_known CHECK (((role)::text = ANY ((ARRAY['viewer'::character varying, 'operator'::character varying, 'approver'::character varying, 'auditor'::character varying, 'admin'::character varying])::text[])))
@@ -1371,6 +1373,8 @@ CREATE TRIGGER auth_user_admin_disabled AFTER UPDATE OF is_active ON public.auth
 
 CREATE TRIGGER auth_user_announced AFTER DELETE OR UPDATE OF is_active ON public.auth_user FOR EACH STATEMENT EXECUTE FUNCTION public.announce_people();
 
+CREATE TRIGGER auth_user_granted AFTER UPDATE OF is_active ON public.auth_user FOR EACH ROW WHEN ((new.is_active AND (NOT old.is_active))) EXECUTE FUNCTION public.auth_user_granted();
+
 CREATE TRIGGER auth_user_signs_out AFTER UPDATE OF is_active, password ON public.auth_user FOR EACH ROW WHEN (((old.is_active IS DISTINCT FROM new.is_active) OR ((old.password)::text IS DISTINCT FROM (new.password)::text))) EXECUTE FUNCTION public.end_sign_ins();
 
 CREATE TRIGGER decision_append_only BEFORE UPDATE ON public.decision FOR EACH ROW EXECUTE FUNCTION public.append_only();
@@ -1399,7 +1403,11 @@ CREATE TRIGGER membership_admin_leaves AFTER DELETE ON public.membership FOR EAC
 
 CREATE TRIGGER membership_announced AFTER DELETE OR UPDATE ON public.membership FOR EACH STATEMENT EXECUTE FUNCTION public.announce_people();
 
+CREATE TRIGGER membership_granted BEFORE UPDATE ON public.membership FOR EACH ROW WHEN ((((((old.role)::text IS DISTINCT FROM (new.role)::text) OR (old.groups IS DISTINCT FROM new.groups)) OR (old.tenant_id IS DISTINCT FROM new.tenant_id)) OR (old.user_id IS DISTINCT FROM new.user_id))) EXECUTE FUNCTION public.membership_granted();
+
 CREATE TRIGGER membership_loses_admin AFTER UPDATE ON public.membership FOR EACH ROW WHEN ((((old.role)::text = 'admin'::text) AND ((((old.role)::text IS DISTINCT FROM (new.role)::text) OR (old.tenant_id IS DISTINCT FROM new.tenant_id)) OR (old.user_id IS DISTINCT FROM new.user_id)))) EXECUTE FUNCTION public.membership_keeps_admin();
+
+CREATE TRIGGER membership_password_given BEFORE UPDATE OF password_due ON public.membership FOR EACH ROW WHEN (new.password_due) EXECUTE FUNCTION public.membership_granted();
 
 CREATE TRIGGER membership_signs_out AFTER DELETE OR UPDATE OF tenant_id, user_id ON public.membership FOR EACH ROW EXECUTE FUNCTION public.end_sign_ins_of_member();
 

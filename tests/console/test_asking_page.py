@@ -8,9 +8,10 @@ import pytest
 from django.test import Client
 
 from taskhub.core.names import OAUTH_ISSUER
-from taskhub.core.records import TaskRecord
+from taskhub.core.records import Actor, TaskRecord
 from taskhub.core.rules import Rule, Then, Verdict
-from taskhub.core.states import Role
+from taskhub.core.states import Door, Role
+from taskhub.domain.people.writes import set_role
 from taskhub.domain.rules.changes import save_rules
 from taskhub.domain.rules.reads import present
 from taskhub.store.models import AuthContext, Question, Tenant
@@ -51,7 +52,8 @@ def test_only_a_rule_that_asks_excludes_the_requester(admin: Client, tenant: Ten
     html = admin.get("/rules/edit?rule=Production").content.decode()
     checkbox = html[html.index('name="not_requester"') :].partition(">")[0]
     assert ("checked" in checkbox) is rule.not_requester
-    assert ("1 of the approvers, not the requester" in words(admin.get("/rules/").content.decode())) is (then == "ask")
+    listed = words(admin.get("/rules/").content.decode())
+    assert ("1 of the approvers but not the requester" in listed) is (then == "ask")
 
 
 def test_the_card_says_that_the_requester_may_not_decide(sign_in: Login, tenant: Tenant) -> None:
@@ -65,3 +67,19 @@ def test_the_card_says_that_the_requester_may_not_decide(sign_in: Login, tenant:
     said = card(sign_in(ben), task)
     assert "which needs one approval (not by whoever made the call)" in said
     assert "Reject" in said
+
+
+def test_the_card_says_that_rights_came_or_were_given_too_late(sign_in: Login, tenant: Tenant) -> None:
+    mia, ben = make_person(Role.ADMIN, tenant), make_person(Role.VIEWER, tenant)
+    task = asked(tenant)
+    actor = Actor(name=mia.username, door=Door.WEB, user_id=mia.user_id)
+    set_role(tenant_id=tenant.pk, user_id=ben.user_id, role="approver", actor=actor)
+    for person, why in ((mia, "You changed the rules, or somebody’s role"), (ben, "You got your role, groups")):
+        said = card(sign_in(person), task)
+        assert why in said
+        assert "Somebody else has to decide, or the call is made again." in said
+        assert "Reject" not in said
+    question = Question.objects.get(task_id=task.id)
+    answer = sign_in(ben).post(f"/inbox/{question.pk}/decide", {"verdict": "approve"})
+    assert answer.status_code == 403
+    assert "your decision does not count for it" in words(answer.content.decode())

@@ -1,4 +1,7 @@
-"""People: their accounts and roles. Accounts are made here and by commands, never by a sign-up."""
+"""People: their accounts and roles. Accounts are made here and by commands, never by a sign-up.
+
+Who gives somebody a role, groups, a password or access, and who gets it, do not decide on calls that were made before
+(`th_barred` in `domain/questions/functions.sql`)."""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ from taskhub.core.states import Role
 from taskhub.domain.audit.record import record_event
 from taskhub.domain.hints.announce import notify
 from taskhub.domain.oauth.consents import forget_person
+from taskhub.domain.rules.changes import note_governed
 from taskhub.store.models import Membership, ServerGrant, Tenant
 
 MAX_GROUPS: Final = 20
@@ -65,6 +69,7 @@ def add_person(
             except IntegrityError:
                 raise Refused(f"There is a person named {username} already.", field="username") from None
         Membership.objects.create(tenant_id=tenant_id, user=user, role=wanted, groups=names, password_due=password_due)
+        note_governed(tenant_id, actor)
         record_event(
             "person.added",
             tenant_id=tenant_id,
@@ -95,6 +100,7 @@ def set_role(*, tenant_id: int, user_id: int, role: str, groups: Sequence[str] |
         if names is not None:
             found.groups = names
         found.save(update_fields=["role", "groups"])
+        note_governed(tenant_id, actor)
         record_event(
             "person.role.changed",
             tenant_id=tenant_id,
@@ -173,6 +179,7 @@ def give_password(*, tenant_id: int, user_id: int, password: str = "", actor: Ac
         user.save(update_fields=["password"])
         found.password_due = True
         found.save(update_fields=["password_due"])
+        note_governed(tenant_id, actor)
         record_event("person.password.set", tenant_id=tenant_id, target=user.get_username(), actor=actor)
     return str(user.get_username()), password
 
@@ -186,6 +193,8 @@ def _set_active(tenant_id: int, user_id: int, *, active: bool, actor: Actor) -> 
             _leaves_an_admin(found)
         user.is_active = active
         user.save(update_fields=["is_active"])
+        if active:
+            note_governed(tenant_id, actor)
         record_event(
             "person.enabled" if active else "person.disabled",
             tenant_id=tenant_id,

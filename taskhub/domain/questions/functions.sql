@@ -118,16 +118,22 @@ END $$;
 
 -- Why this person may not decide this question, whatever their role and groups: the code of an obstacle
 -- (`inbox.Obstacle`), empty where there is none. A rule that asked may exclude whoever made the call: the person for
--- whom its application acts, and who ran it again in the console.
+-- whom its application acts, and who ran it again in the console. No approval counts of a person who got their rights
+-- since the call was made, such as from whoever made it, or who changed the rules or somebody's rights since.
 CREATE OR REPLACE FUNCTION th_barred(asked bigint, person bigint) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT CASE
         WHEN q.kind <> 'approval' OR person IS NULL THEN ''
-        WHEN (q.params #>> '{decided,not_requester}') IS DISTINCT FROM 'true' THEN ''
-        WHEN c.issuer = 'taskhub/oauth' AND c.subject = 'user:' || person THEN 'requester'
-        WHEN EXISTS (SELECT FROM event e
-                     WHERE e.task_id = t.id AND e.action = 'task.created' AND e.user_id = person) THEN 'reran'
+        WHEN q.params #>> '{decided,not_requester}' = 'true' AND c.issuer = 'taskhub/oauth'
+             AND c.subject = 'user:' || person THEN 'requester'
+        WHEN q.params #>> '{decided,not_requester}' = 'true'
+             AND EXISTS (SELECT FROM event e WHERE e.task_id = t.id AND e.action = 'task.created'
+                         AND e.user_id = person) THEN 'reran'
+        WHEN m.granted_at > t.created_at THEN 'fresh'
+        WHEN m.governed_at > t.created_at THEN 'governed'
         ELSE '' END
-    FROM question q JOIN task t ON t.id = q.task_id JOIN auth_context c ON c.id = t.context_id WHERE q.id = asked
+    FROM question q JOIN task t ON t.id = q.task_id JOIN auth_context c ON c.id = t.context_id
+    LEFT JOIN membership m ON m.tenant_id = t.tenant_id AND m.user_id = person
+    WHERE q.id = asked
 $$;
 
 -- Stores one answer. Returns the outcome: 'answered', 'counted' (an approval below the quorum), 'late' (the question

@@ -35,6 +35,10 @@ class Obstacle(StrEnum):
     """The person made the call through an application, and by the rule somebody else decides."""
     RERAN = "reran"
     """The person ran the call again, and by the rule somebody else decides."""
+    FRESH = "fresh"
+    """The person got their rights after the call was made."""
+    GOVERNED = "governed"
+    """The person changed the rules, or somebody's rights, after the call was made."""
 
 
 @dataclass(frozen=True, slots=True)

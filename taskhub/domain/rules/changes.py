@@ -18,11 +18,12 @@ from taskhub.domain.rules.reads import present
 from taskhub.store import statements
 
 _ADD = statements.maybe("add_rule_version", int)
+_GOVERNED = statements.none("note_governed")
 
 
 def save_rules(tenant_id: int, rules: Sequence[Rule], *, expected: int, reason: str = "", actor: Actor) -> RuleList:
     """Save the tenant's rules, for future calls; returns the list that is in force. If nothing differs, there is no new
-    version. `expected` is the version that the person was shown.
+    version. `expected` is the version that the person was shown. Whoever saves them does not decide on earlier calls.
 
     Raises `Invalid` naming the field (`core.rules.check_rules`, `decisions.check_expressions`), or `Refused` if the
     rules have changed since `expected`: of two who save at once, one is refused.
@@ -50,6 +51,7 @@ def save_rules(tenant_id: int, rules: Sequence[Rule], *, expected: int, reason: 
         )
         if number is None:
             raise _outdated(present(tenant_id).version)
+        note_governed(tenant_id, actor)
         found = difference(before.rules, wanted)
         record_event(
             "rules.changed",
@@ -68,6 +70,13 @@ def save_rules(tenant_id: int, rules: Sequence[Rule], *, expected: int, reason: 
         )
         notify(CatalogueChanged())
     return RuleList(version=number, rules=wanted)
+
+
+def note_governed(tenant_id: int, actor: Actor) -> None:
+    """Note that the actor changed the rules, or somebody's rights: they do not decide on calls that were made before
+    (`th_barred`)."""
+    if actor.user_id is not None:
+        _GOVERNED(tenant=tenant_id, user=actor.user_id)
 
 
 def _outdated(version: int) -> Refused:

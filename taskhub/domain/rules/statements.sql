@@ -25,6 +25,10 @@ WHERE coalesce((SELECT max(v.number) FROM rule_version AS v WHERE v.tenant_id = 
 ON CONFLICT (tenant_id, number) DO NOTHING
 RETURNING number;
 
+-- write: note_governed(tenant bigint, user bigint) -> None
+-- The person does not decide on calls that were made before.
+UPDATE membership SET governed_at = clock_timestamp() WHERE tenant_id = :tenant AND user_id = :user;
+
 -- read fresh: calls_to_try(tenant bigint, size int, most int) -> list[_Call]
 -- The newest calls; without the arguments of those that take more room than `size`.
 SELECT t.public_id, t.tool_id, t.tool_name, t.created_at,

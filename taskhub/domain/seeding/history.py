@@ -58,6 +58,7 @@ _NEWEST = statements.maybe("newest_made_up", datetime)
 _TASKS = statements.one("seed_tasks", tuple[int, int])
 _ATTEMPTS = statements.none("seed_attempts")
 _DECISIONS = statements.none("seed_decisions")
+_PEOPLE = statements.none("seed_people")
 _LINES = statements.none("seed_lines")
 _EVENTS = statements.one("seed_events", int)
 
@@ -80,6 +81,7 @@ def seed_history(tenant_id: int, tasks: int, *, report: Callable[[int, int], Non
     )
     with transaction.atomic():
         contexts, tools = _clients(tenant_id), _tools(tenant_id)
+        _PEOPLE(tenant=tenant_id, since=start)
     live = min(LIVE, tasks // 10)
     # The live tasks are the newest, so that none has expired.
     last = until - min(timedelta(minutes=20), (until - start) / 10)

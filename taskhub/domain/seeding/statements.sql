@@ -134,6 +134,10 @@ CROSS JOIN LATERAL (VALUES
 ) AS a (happened, number, taken, given, outcome)
 WHERE a.happened ORDER BY t.id, a.number;
 
+-- write: seed_people(tenant bigint, since timestamptz) -> None
+-- The tenant's people were there before its history, so that they may decide on it.
+UPDATE membership SET granted_at = least(granted_at, :since) WHERE tenant_id = :tenant;
+
 -- write: seed_decisions(low bigint, high bigint) -> None
 INSERT INTO decision (question_id, actor, verdict, arguments_digest, door, at)
 SELECT t.question_id, 'made-up', CASE WHEN t.asked = 'approval' THEN 'approve' ELSE 'accept' END, t.arguments_digest,

@@ -459,6 +459,11 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("password_due", models.BooleanField(db_default=False, default=False)),
+                (
+                    "granted_at",
+                    models.DateTimeField(db_default=models.Func(function="clock_timestamp")),
+                ),
+                ("governed_at", models.DateTimeField(null=True)),
                 ("user", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to=settings.AUTH_USER_MODEL)),
                 ("tenant", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="store.tenant")),
             ],

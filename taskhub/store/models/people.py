@@ -36,6 +36,10 @@ class Membership(models.Model):
     groups = ArrayField(models.CharField(max_length=64), default=list, db_default=[], blank=True)
     password_due = models.BooleanField(default=False, db_default=False)
     """Whether somebody else set the password: the person sees nothing before it is changed."""
+    granted_at = models.DateTimeField(db_default=models.Func(function="clock_timestamp"))
+    """When the person last got a role or groups, a password from somebody else, or access again. Triggers set it."""
+    governed_at = models.DateTimeField(null=True)
+    """When the person last saved the rules, or gave somebody one of these."""
 
     class Meta:
         db_table = "membership"

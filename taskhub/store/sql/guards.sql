@@ -203,6 +203,20 @@ BEGIN
     RETURN NEW;
 END $$;
 
+-- Notes when somebody got a role, groups or a password from somebody else: they do not decide on earlier calls.
+CREATE OR REPLACE FUNCTION membership_granted() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    NEW.granted_at := clock_timestamp();
+    RETURN NEW;
+END $$;
+
+-- The same for somebody who may sign in again.
+CREATE OR REPLACE FUNCTION auth_user_granted() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE membership SET granted_at = clock_timestamp() WHERE user_id = NEW.id;
+    RETURN NULL;
+END $$;
+
 -- A tenant with an admin who may sign in keeps one, however the change is made: in the console, a shell or by hand.
 CREATE OR REPLACE FUNCTION keep_an_admin(wanted bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN

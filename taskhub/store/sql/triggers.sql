@@ -90,6 +90,18 @@ CREATE TRIGGER membership_signs_out AFTER DELETE OR UPDATE OF tenant_id, user_id
 CREATE TRIGGER sign_in_ended AFTER DELETE ON sign_in REFERENCING OLD TABLE AS ended
     FOR EACH STATEMENT EXECUTE FUNCTION announce_sign_outs();
 
+CREATE TRIGGER membership_granted BEFORE UPDATE ON membership
+    FOR EACH ROW WHEN ((OLD.role, OLD.groups, OLD.tenant_id, OLD.user_id)
+                       IS DISTINCT FROM (NEW.role, NEW.groups, NEW.tenant_id, NEW.user_id))
+    EXECUTE FUNCTION membership_granted();
+
+-- By the column and not by its value: somebody else may set a password that is still due once more.
+CREATE TRIGGER membership_password_given BEFORE UPDATE OF password_due ON membership
+    FOR EACH ROW WHEN (NEW.password_due) EXECUTE FUNCTION membership_granted();
+
+CREATE TRIGGER auth_user_granted AFTER UPDATE OF is_active ON auth_user
+    FOR EACH ROW WHEN (NEW.is_active AND NOT OLD.is_active) EXECUTE FUNCTION auth_user_granted();
+
 CREATE TRIGGER membership_loses_admin AFTER UPDATE ON membership
     FOR EACH ROW WHEN (OLD.role = 'admin' AND (OLD.role, OLD.tenant_id, OLD.user_id)
                        IS DISTINCT FROM (NEW.role, NEW.tenant_id, NEW.user_id))

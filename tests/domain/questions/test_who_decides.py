@@ -1,27 +1,34 @@
-"""Whose word on an approval does not count: of whoever made the call, where the rule says so."""
+"""Whose word on an approval does not count: of whoever made the call, where the rule says so; of whoever got or gave
+rights, or changed the rules, since the call was made."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
+from django.db import connection
 
 from taskhub.control import questions
 from taskhub.control.caller import Caller, of_person
 from taskhub.core.errors import Forbidden
 from taskhub.core.names import OAUTH_ISSUER
-from taskhub.core.records import Person, TaskRecord
+from taskhub.core.records import Actor, Person, TaskRecord
 from taskhub.core.rules import Rule, Then, Verdict
 from taskhub.core.states import Door, State
-from taskhub.domain.clients.principals import default_tenant
+from taskhub.domain.clients.principals import default_tenant, person_of
+from taskhub.domain.people import writes
 from taskhub.domain.questions import inbox
 from taskhub.domain.questions.answer import AnswerOutcome, decide_approval
 from taskhub.domain.questions.inbox import Obstacle
+from taskhub.domain.rules.changes import save_rules
 from taskhub.domain.tasks.create import create_task
-from taskhub.store.models import AuthContext, Decision, Event, Tenant, Tool
+from taskhub.store.models import AuthContext, Decision, Event, Membership, Tenant, Tool
 from tests.domain import kit
-from tests.factories import make_context, make_person, make_server, make_tool
+from tests.factories import make_context, make_person, make_server, make_task, make_tenant, make_tool
 
 pytestmark = pytest.mark.django_db
 RULE = Rule(name="Production", when="", then=Then.ASK, not_requester=True)
+SHELL = Actor(name="manage.py", door=Door.CLI)
 
 
 def by(person: Person) -> Caller:
@@ -123,3 +130,126 @@ def test_only_the_issuer_of_the_hub_says_for_whom_an_application_acts(tenant: Te
     assert obstacle(mia, task) is Obstacle.NONE
     AuthContext.objects.update(issuer=OAUTH_ISSUER, subject=f"user:{mia.user_id}0")
     assert decide(mia, task) is AnswerOutcome.ANSWERED
+
+
+# --- rights that came, or were given, after the call
+
+
+def set_role(person: Person, role: str = "approver", groups: list[str] | None = None, *, actor: Actor = SHELL) -> None:
+    writes.set_role(tenant_id=person.tenant_id, user_id=person.user_id, role=role, groups=groups, actor=actor)
+
+
+def fresh(person: Person) -> Person:
+    """The person as the next request finds them."""
+    found = person_of(person.user_id, person.username)
+    assert found is not None
+    return found
+
+
+GRANTS: dict[str, tuple[str, Callable[[Person, Actor], object]]] = {
+    "a role": ("viewer", lambda one, actor: set_role(one, actor=actor)),
+    "a higher role": ("approver", lambda one, actor: set_role(one, "admin", actor=actor)),
+    "groups": ("approver", lambda one, actor: set_role(one, groups=["ops"], actor=actor)),
+    "a password": (
+        "approver",
+        lambda one, actor: writes.give_password(tenant_id=one.tenant_id, user_id=one.user_id, actor=actor),
+    ),
+}
+
+
+@pytest.mark.parametrize("rule", [RULE, None], ids=["asked by a rule", "asked by a policy"])
+@pytest.mark.parametrize("what", GRANTS)
+def test_who_gets_rights_between_asking_and_deciding_does_not_count_nor_who_gives_them(
+    tenant: Tenant, what: str, rule: Rule | None
+) -> None:
+    role, grant = GRANTS[what]
+    mia, ben, eva = make_person("admin", tenant), make_person(role, tenant), make_person("approver", tenant)
+    if rule is None:
+        world = kit.World(make_context(tenant), make_tool(make_server(tenant), approval=True))
+        task = kit.create(world)
+    else:
+        task = call(tenant, rule=rule)
+    assert obstacle(mia, task) is Obstacle.NONE
+    grant(ben, by(mia).actor)
+    ben = fresh(ben)
+    assert obstacle(ben, task) is Obstacle.FRESH
+    with pytest.raises(Forbidden, match="You got your role, groups, password or access after this call was made"):
+        decide(ben, task)
+    assert past_the_pages(ben, task) is AnswerOutcome.BARRED
+    assert obstacle(mia, task) is Obstacle.GOVERNED
+    with pytest.raises(Forbidden, match="You changed the rules, or somebody’s role"):
+        decide(mia, task)
+    assert past_the_pages(mia, task) is AnswerOutcome.BARRED
+    assert (inbox.open_count(mia), inbox.open_count(ben), inbox.open_count(eva)) == (0, 0, 1)
+    assert not Decision.objects.exists()
+    assert decide(eva, task) is AnswerOutcome.ANSWERED
+    for person in (mia, ben):
+        assert decide(person, call(tenant)) is AnswerOutcome.ANSWERED, "a call that was made afterwards"
+
+
+def test_a_password_that_is_given_once_more_before_it_was_changed_is_given_again(tenant: Tenant) -> None:
+    ben = make_person("approver", tenant)
+    writes.give_password(tenant_id=tenant.pk, user_id=ben.user_id, actor=SHELL)
+    task = call(tenant)
+    assert obstacle(ben, task) is Obstacle.NONE
+    writes.give_password(tenant_id=tenant.pk, user_id=ben.user_id, actor=SHELL)
+    assert obstacle(ben, task) is Obstacle.FRESH
+
+
+def test_a_new_person_and_one_who_is_let_in_again_do_not_count(tenant: Tenant) -> None:
+    mia, ben = make_person("admin", tenant), make_person("approver", tenant)
+    writes.disable(tenant_id=tenant.pk, user_id=ben.user_id, actor=SHELL)
+    task = call(tenant)
+    user_id, _ = writes.add_person(tenant_id=tenant.pk, username="new", role="approver", actor=by(mia).actor)
+    new = person_of(user_id, "new")
+    assert new is not None
+    assert obstacle(new, task) is Obstacle.FRESH
+    assert obstacle(mia, task) is Obstacle.GOVERNED
+    eva = make_person("admin", tenant)
+    writes.enable(tenant_id=tenant.pk, user_id=ben.user_id, actor=by(eva).actor)
+    assert obstacle(ben, task) is Obstacle.FRESH
+    assert obstacle(eva, task) is Obstacle.GOVERNED
+
+
+def test_a_row_that_is_changed_by_hand_counts_as_well(tenant: Tenant) -> None:
+    ben = make_person("viewer", tenant)
+    task = call(tenant)
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE membership SET role = 'approver', granted_at = '2020-01-01' WHERE user_id = %s", [
+            ben.user_id
+        ])  # fmt: skip
+    assert past_the_pages(fresh(ben), task) is AnswerOutcome.BARRED
+
+
+def test_whoever_saves_the_rules_does_not_decide_on_earlier_calls(tenant: Tenant) -> None:
+    mia, ben = (make_person("admin", tenant) for _ in range(2))
+    task = call(tenant)
+    save_rules(tenant.pk, [RULE], expected=0, actor=by(mia).actor)
+    save_rules(tenant.pk, [RULE], expected=1, actor=by(ben).actor)  # nothing differs
+    assert obstacle(mia, task) is Obstacle.GOVERNED
+    assert past_the_pages(mia, task) is AnswerOutcome.BARRED
+    assert decide(mia, call(tenant)) is AnswerOutcome.ANSWERED
+    assert decide(ben, task) is AnswerOutcome.ANSWERED
+
+
+def test_what_somebody_changed_in_another_tenant_does_not_matter(tenant: Tenant) -> None:
+    other = make_tenant()
+    ben = make_person("approver", tenant)
+    task = call(tenant)
+    Membership.objects.create(tenant=other, user_id=ben.user_id, role="admin")
+    save_rules(other.pk, [RULE], expected=0, actor=by(ben).actor)
+    assert obstacle(ben, task) is Obstacle.NONE
+
+
+def test_a_role_that_stays_a_new_password_of_ones_own_and_a_question_of_a_tool_bar_nobody(tenant: Tenant) -> None:
+    mia, ben = make_person("admin", tenant), make_person("approver", tenant, groups=["ops"])
+    task = call(tenant)
+    set_role(ben, groups=["ops"], actor=by(mia).actor)
+    Membership.objects.filter(user_id=ben.user_id).update(password_due=False)
+    assert obstacle(ben, task) is Obstacle.NONE
+    assert obstacle(mia, task) is Obstacle.NONE
+    form = make_task(make_context(tenant), state="input_required")
+    set_role(ben, groups=["db"])
+    found = inbox.question_of_task(tenant.pk, form.public_id, "")
+    assert found is not None
+    assert questions.find_question(by(fresh(ben)), found).obstacle is Obstacle.NONE

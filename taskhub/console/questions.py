@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 from django import forms
 
 from taskhub.console.forms.questions import AnswerForm, DecisionForm, RootsForm, RulingForm, TextAnswerForm
+from taskhub.core.asking import asking
 from taskhub.core.states import QuestionKind
 from taskhub.domain.questions.forms import form_fields
 from taskhub.domain.questions.kinds import METHODS
@@ -41,6 +42,10 @@ class Words:
 def _answer_form(params: dict[str, Any], data: Any) -> forms.Form:
     schema = params.get("requestedSchema")
     return AnswerForm(form_fields(schema if isinstance(schema, dict) else {}), data)
+
+
+def _decision_form(params: dict[str, Any], data: Any) -> forms.Form:
+    return DecisionForm(data, confirms=str(params.get("tool", "")) if asking(params).critical else "")
 
 
 WORDS: Final[Mapping[QuestionKind, Words]] = MappingProxyType(
@@ -85,7 +90,7 @@ WORDS: Final[Mapping[QuestionKind, Words]] = MappingProxyType(
             title="Approve this call?",
             closed="Approval of this call",
             wants="",
-            form=lambda params, data: DecisionForm(data),
+            form=_decision_form,
         ),
         QuestionKind.OUTCOME: Words(
             name="Unknown outcome",

@@ -33,18 +33,22 @@ def find_question_of_task(caller: Caller, public_id: str, key: str) -> int | Non
     return inbox.question_of_task(caller.tenant_id, public_id, key)
 
 
-def decide_approval(caller: Caller, item: InboxItem, *, approve: bool, reason: str = "") -> AnswerOutcome:
+def decide_approval(
+    caller: Caller, item: InboxItem, *, approve: bool, reason: str = "", confirmed: str = ""
+) -> AnswerOutcome:
     """Approve or reject the call that the question is about. One rejection ends the task. Returns `COUNTED` for an
     approval below the quorum, `LATE` if the question is closed, `TWICE` if the caller has decided it already.
 
     Raises `Forbidden` if the question is not for the caller, and `Invalid` for a rejection without a reason, since the
-    agent reads the reason.
+    agent reads the reason, or for an approval of a critical call if `confirmed` is not the name of its tool.
     """
     assert item.kind is QuestionKind.APPROVAL
     if early := closed_to(caller, item):
         return early
     if not approve and not without_invisible(reason).strip():
-        raise Invalid("Enter a reason; the caller will see it.")
+        raise Invalid("Enter a reason; the caller will see it.", field="reason")
+    if approve and item.asking.critical and confirmed.strip() != item.tool_name:
+        raise Invalid(f"To approve this critical call, type the name of its tool: {item.tool_name}", field="confirmed")
     outcome = answer.decide_approval(item.task_id, item.question, approve=approve, actor=caller.because(reason))
     if outcome is AnswerOutcome.BARRED:
         # What bars the caller came about since the question was read.

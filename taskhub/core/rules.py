@@ -20,6 +20,7 @@ MAX_RULES: Final = 200
 MAX_NAME: Final = 100
 MAX_WHEN: Final = 4_000
 MAX_WORDS: Final = 500
+MAX_SENTENCE: Final = 300
 MAX_REASON: Final = 500
 """Most characters of the reason for a change of the list."""
 MAX_BYTES: Final = 1_048_576
@@ -33,6 +34,14 @@ class Then(StrEnum):
     DENY = "deny"
     ASK = "ask"
     ALLOW = "allow"
+
+
+class Risk(StrEnum):
+    """How much harm a call may do that a rule asks about."""
+
+    LOW = "low"
+    HIGH = "high"
+    CRITICAL = "critical"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +61,10 @@ class Rule:
     """How many of them must approve."""
     not_requester: bool = False
     """Whether the person who made the call may not decide it."""
+    risk: Risk = Risk.LOW
+    """Who approves a critical call has to confirm which call it is."""
+    sentence: str = ""
+    """What will happen, for the people who are asked, with places for arguments (`domain.rules.sentences`)."""
     enabled: bool = True
     shadow: bool = False
     """Whether it decides nothing, and only what it would have done is recorded."""
@@ -80,7 +93,11 @@ class Difference:
 RULE_FIELDS: Final = tuple(part.name for part in fields(Rule))
 _NEEDED: Final = ("name", "when", "then")
 _DEFAULTS: Final = {part.name: part.default for part in fields(Rule) if part.name not in _NEEDED}
-_KINDS: Final = {**dict.fromkeys(_NEEDED, str), **{name: type(value) for name, value in _DEFAULTS.items()}}
+_CHOICES: Final[dict[str, type[StrEnum]]] = {"then": Then, "risk": Risk}
+_KINDS: Final = {
+    **{name: type(value) for name, value in _DEFAULTS.items()},
+    **dict.fromkeys((*_NEEDED, *_CHOICES), str),
+}
 _CALLED: Final = {str: "text", int: "a whole number", bool: "true or false"}
 
 
@@ -108,17 +125,28 @@ def _check_rule(rule: Rule, at: str) -> None:
         raise Invalid(
             f"A rule's name has 1 to {MAX_NAME} printable characters, without blanks around it.", field=f"{at}.name"
         )
-    for part, text, most in (("when", rule.when, MAX_WHEN), ("words", rule.words, MAX_WORDS)):
+    for part, text, most in (
+        ("when", rule.when, MAX_WHEN),
+        ("words", rule.words, MAX_WORDS),
+        ("sentence", rule.sentence, MAX_SENTENCE),
+    ):
         if len(text) > most:
             raise Invalid(f"At most {most:,} characters, not {len(text):,}.", field=f"{at}.{part}")
         if not storable(text):
             raise Invalid("It holds U+0000 or half of a surrogate pair, which cannot be stored.", field=f"{at}.{part}")
-    if rule.then not in set(Then):
-        raise Invalid(f"A rule says {', '.join(Then)}, not {str(rule.then)[:20]!r}.", field=f"{at}.then")
+    if not rule.sentence.isprintable():
+        raise Invalid("The sentence is one line of printable characters.", field=f"{at}.sentence")
+    for part, choices in _CHOICES.items():
+        _check_choice(choices, getattr(rule, part), f"{at}.{part}")
     if len(rule.group) > MAX_GROUP or not rule.group.isprintable():
         raise Invalid(f"A group's name has at most {MAX_GROUP} printable characters.", field=f"{at}.group")
     if isinstance(rule.quorum, bool) or not 1 <= rule.quorum <= MAX_QUORUM:
         raise Invalid(f"Give a whole number from 1 to {MAX_QUORUM}, not {rule.quorum}.", field=f"{at}.quorum")
+
+
+def _check_choice(choices: type[StrEnum], value: object, field: str) -> None:
+    if value not in set(choices):
+        raise Invalid(f"Give one of {', '.join(choices)}, not {str(value)[:20]!r}.", field=field)
 
 
 def storable(text: str) -> bool:
@@ -130,8 +158,11 @@ def to_json(rule: Rule) -> dict[str, Any]:
     """The rule as a JSON object, without what is as a new rule has it: a field that a later release adds then changes
     no digest."""
     values = {name: getattr(rule, name) for name in RULE_FIELDS}
-    values["then"] = str(rule.then)
-    return {name: value for name, value in values.items() if name in _NEEDED or value != _DEFAULTS[name]}
+    return {
+        name: str(value) if name in _CHOICES else value
+        for name, value in values.items()
+        if name in _NEEDED or value != _DEFAULTS[name]
+    }
 
 
 def from_json(value: Any, field: str = "rule") -> Rule:
@@ -149,9 +180,10 @@ def from_json(value: Any, field: str = "rule") -> Rule:
             raise Invalid(f"A rule needs {name}.", field=f"{field}.{name}")
         if name in value and type(value[name]) is not kind:
             raise Invalid(f"Give {_CALLED[kind]}.", field=f"{field}.{name}")
-    if value["then"] not in set(Then):
-        raise Invalid(f"A rule says {', '.join(Then)}, not {value['then'][:20]!r}.", field=f"{field}.then")
-    return Rule(**{**value, "then": Then(value["then"])})
+    chosen = {name: choices for name, choices in _CHOICES.items() if name in value}
+    for name, choices in chosen.items():
+        _check_choice(choices, value[name], f"{field}.{name}")
+    return Rule(**{**value, **{name: choices(value[name]) for name, choices in chosen.items()}})
 
 
 def list_from_json(value: Any) -> tuple[Rule, ...]:

@@ -50,7 +50,7 @@ def test_what_is_listed_can_be_set(file: Path) -> None:
         ("[", "is no JSON"),
         ("{}", "rules: The rules are a list."),
         ('[{"name": "a", "when": "tool.nmae", "then": "ask"}]', "rules.0.when: At character 1: tool has the members"),
-        ('[{"name": "a", "when": "", "then": "maybe"}]', "rules.0.then: A rule says hide, deny, ask, allow"),
+        ('[{"name": "a", "when": "", "then": "maybe"}]', "rules.0.then: Give one of hide, deny, ask, allow"),
         ('[{"name": "a", "when": "args.x == 1", "then": "hide"}]', "rules.0.when: A rule that hides tools"),
     ],
 )

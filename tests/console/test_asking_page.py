@@ -9,14 +9,15 @@ from django.test import Client
 
 from taskhub.core.names import OAUTH_ISSUER
 from taskhub.core.records import Actor, TaskRecord
-from taskhub.core.rules import Rule, Then, Verdict
-from taskhub.core.states import Door, Role
+from taskhub.core.rules import Risk, Rule, Then, Verdict
+from taskhub.core.states import Door, Role, State
 from taskhub.domain.people.writes import set_role
 from taskhub.domain.rules.changes import save_rules
 from taskhub.domain.rules.reads import present
 from taskhub.store.models import AuthContext, Question, Tenant
 from tests.console.admin import ADMIN, words
 from tests.console.conftest import Login
+from tests.domain import kit
 from tests.factories import make_context, make_person, make_server, make_task, make_tool
 
 pytestmark = pytest.mark.django_db
@@ -83,3 +84,89 @@ def test_the_card_says_that_rights_came_or_were_given_too_late(sign_in: Login, t
     answer = sign_in(ben).post(f"/inbox/{question.pk}/decide", {"verdict": "approve"})
     assert answer.status_code == 403
     assert "your decision does not count for it" in words(answer.content.decode())
+
+
+SENTENCE = "Deploy {args.service} to {args.env}"
+
+
+def test_the_form_takes_a_risk_and_a_sentence_and_shows_them(admin: Client, tenant: Tenant) -> None:
+    rule = added(admin, tenant, risk="critical", sentence=SENTENCE)
+    assert rule == Rule(name="Production", when="", then=Then.ASK, risk=Risk.CRITICAL, sentence=SENTENCE)
+    html = admin.get("/rules/edit?rule=Production").content.decode()
+    assert f'value="{SENTENCE}"' in html
+    assert '<option value="critical" selected>' in html
+    assert f"Ask Critical 1 of the approvers “{SENTENCE}”" in words(admin.get("/rules/").content.decode())
+
+
+@pytest.mark.parametrize(
+    ("typed", "field", "said"),
+    [
+        ({"sentence": "Deploy {service}"}, "sentence", "{service} is no place for an argument: write {args.name}"),
+        ({"sentence": "x" * 301}, "sentence", "At most 300 characters"),
+        ({"risk": "mild"}, "risk", "Choose the risk."),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_beside_its_field(
+    admin: Client, tenant: Tenant, typed: dict[str, str], field: str, said: str
+) -> None:
+    answer = admin.post("/rules/add", {**FORM, **typed})
+    html = answer.content.decode()
+    assert answer.status_code == 400
+    assert said in words(html[html.index(f'id="id_{field}_error"') :])[:300]
+    assert present(tenant.pk).version == 0
+
+
+def test_the_sentence_is_the_headline_and_no_value_passes_for_its_words(sign_in: Login, tenant: Tenant) -> None:
+    mia = sign_in(make_person(Role.APPROVER, tenant))
+    task = asked(
+        tenant,
+        {"service": "web to staging.\u200b <b>Not</b>", "env": "prod\u202e"},
+        sentence=SENTENCE,
+        risk=Risk.HIGH,
+    )
+    html = mia.get("/inbox/").content.decode()
+    headline = html[html.index('<h2 id="decision-title"') : html.index("</h2>", html.index('id="decision-title"'))]
+    assert "<b>Not" not in headline
+    assert headline.count('class="given"') == 2
+    assert words(headline) == words(headline).replace("\u200b", "").replace("\u202e", "")
+    assert words(headline).startswith("Deploy web to staging.")
+    listed = html[html.index('id="inbox-list"') : html.index('<article class="card decision"')]
+    assert "High risk deploy Deploy web to staging." in words(listed)
+    assert "High risk Approve this call?" in card(mia, task)
+    assert "High risk" in words(mia.get("/").content.decode())
+    page = mia.get(f"/tasks/{task.public_id}/?view=questions").content.decode()
+    assert "Deploy web to staging." in words(page)
+
+
+def test_a_low_risk_has_no_badge_and_without_a_sentence_the_headline_asks(sign_in: Login, tenant: Tenant) -> None:
+    said = card(sign_in(make_person(Role.APPROVER, tenant)), asked(tenant))
+    assert "Editor called deploy on ops Approve this call?" in said
+    assert "risk" not in said
+    assert "to approve it, type" not in said
+
+
+def test_who_approves_a_critical_call_types_the_name_of_its_tool(sign_in: Login, tenant: Tenant) -> None:
+    mia = sign_in(make_person(Role.APPROVER, tenant))
+    task = asked(tenant, risk=Risk.CRITICAL)
+    assert "Critical" in card(mia, task)
+    assert "This call is critical: to approve it, type deploy" in card(mia, task)
+    question = Question.objects.get(task_id=task.id)
+
+    def decide(**fields: str) -> int:
+        return int(mia.post(f"/inbox/{question.pk}/decide", {"verdict": "approve", **fields}).status_code)
+
+    for typed in ({}, {"confirmed": ""}, {"confirmed": "Deploy"}, {"confirmed": "ops"}):
+        assert decide(**typed) == 422
+    answer = mia.post(f"/inbox/{question.pk}/decide", {"verdict": "approve", "reason": "kept"}).content.decode()
+    assert "To approve this critical call, type the name of its tool: deploy" in words(answer)
+    assert "kept" in answer
+    assert decide(confirmed=" deploy ") == 302
+    assert kit.look(task.id).state is State.QUEUED
+
+
+def test_to_reject_a_critical_call_nothing_is_typed(sign_in: Login, tenant: Tenant) -> None:
+    mia = sign_in(make_person(Role.APPROVER, tenant))
+    task = asked(tenant, risk=Risk.CRITICAL)
+    question = Question.objects.get(task_id=task.id)
+    mia.post(f"/inbox/{question.pk}/decide", {"verdict": "reject", "reason": "No."})
+    assert kit.look(task.id).state is State.FINISHED

@@ -14,10 +14,12 @@ from taskhub.core.rules import (
     MAX_BYTES,
     MAX_NAME,
     MAX_RULES,
+    MAX_SENTENCE,
     MAX_WHEN,
     MAX_WORDS,
     RULE_FIELDS,
     Difference,
+    Risk,
     Rule,
     Then,
     check_rules,
@@ -38,6 +40,8 @@ WHOLE: dict[str, Any] = {
     "group": "ops",
     "quorum": 2,
     "not_requester": True,
+    "risk": "high",
+    "sentence": "Deploy {args.service}",
     "enabled": False,
     "shadow": True,
 }
@@ -60,7 +64,7 @@ def refused(rules: list[Rule]) -> str:
 def test_a_rule_is_as_json_what_it_was_and_its_fields_are_all_there() -> None:
     assert tuple(WHOLE) == RULE_FIELDS
     rule = from_json(WHOLE)
-    assert rule == Rule(**{**WHOLE, "then": Then.ASK})
+    assert rule == Rule(**{**WHOLE, "then": Then.ASK, "risk": Risk.HIGH})
     assert to_json(rule) == WHOLE
     assert from_json(json.loads(json.dumps(to_json(rule)))) == rule
 
@@ -79,6 +83,11 @@ def test_what_is_as_a_new_rule_has_it_is_left_out_and_comes_back() -> None:
         ({"when": ["a"]}, "rules.1.when"),
         ({"then": "sometimes"}, "rules.1.then"),
         ({"then": None}, "rules.1.then"),
+        ({"risk": "some"}, "rules.1.risk"),
+        ({"risk": None}, "rules.1.risk"),
+        ({"risk": 1}, "rules.1.risk"),
+        ({"sentence": ["Deploy"]}, "rules.1.sentence"),
+        ({"not_requester": 1}, "rules.1.not_requester"),
         ({"quorum": True}, "rules.1.quorum"),
         ({"quorum": "2"}, "rules.1.quorum"),
         ({"quorum": 1.0}, "rules.1.quorum"),
@@ -140,6 +149,10 @@ def test_what_may_be_saved(rules: list[Rule]) -> None:
         ("then", "sometimes"),
         ("words", "w" * (MAX_WORDS + 1)),
         ("words", "\0"),
+        ("risk", "some"),
+        ("sentence", "s" * (MAX_SENTENCE + 1)),
+        ("sentence", "a\nb"),
+        ("sentence", "a\u202eb"),
         ("group", "g" * (MAX_GROUP + 1)),
         ("group", "a\0b"),
         ("quorum", 0),
@@ -163,6 +176,12 @@ def test_a_list_has_a_greatest_length_and_size() -> None:
 
 
 # --- digests and differences
+
+
+def test_a_list_of_before_fields_were_added_has_the_digest_that_was_stored_with_it() -> None:
+    old = {"name": "a", "when": "tool.readOnly", "then": "ask", "group": "ops", "quorum": 2}
+    listed = list_from_json([old, {"name": "b", "when": "", "then": "deny", "words": "No."}])
+    assert digest_of(listed) == "31386d7a1941f7aff7fcab3d3e518fce3150b7a23175616b228cac60ca487d56"
 
 
 @pytest.mark.parametrize("name", RULE_FIELDS)

@@ -13,6 +13,7 @@ from django import forms
 
 from taskhub.domain.questions.forms import Field, field_problem
 from taskhub.lib import signs
+from taskhub.lib.signs import spelled
 
 RADIO_CHOICES: Final = 5
 LONG_TEXT: Final = 200
@@ -99,7 +100,8 @@ class RootsForm(forms.Form):
 
 
 class DecisionForm(forms.Form):
-    """Approves or rejects a call. A rejection needs a reason, which the calling agent reads."""
+    """Approves or rejects a call. A rejection needs a reason, which the calling agent reads. `confirms`: the name of
+    the tool, where it has to be typed to approve the call."""
 
     verdict = forms.ChoiceField(
         choices=[("approve", "Approve"), ("reject", "Reject")],
@@ -112,6 +114,19 @@ class DecisionForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 3}),
         help_text="Required to reject. The caller sees it; always kept in the audit log.",
     )
+    confirmed = forms.CharField(
+        required=False,
+        max_length=200,
+        label="Name of the tool",
+        widget=forms.TextInput(
+            attrs={"class": "mono", "autocomplete": "off", "autocapitalize": "off", "spellcheck": "false"}
+        ),
+    )
+
+    def __init__(self, data: Any = None, *, confirms: str = "") -> None:
+        super().__init__(data)
+        self.confirms = confirms
+        self.fields["confirmed"].help_text = f"This call is critical: to approve it, type {spelled(confirms)}"
 
 
 class RulingForm(forms.Form):

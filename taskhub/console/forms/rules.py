@@ -12,7 +12,7 @@ from taskhub.console.forms.base import ConsoleForm, Typed, Whole, picked
 from taskhub.core.errors import Invalid
 from taskhub.core.policy import MAX_GROUP, MAX_QUORUM
 from taskhub.core.records import ToolRecord
-from taskhub.core.rules import MAX_NAME, MAX_REASON, MAX_RULES, MAX_WHEN, MAX_WORDS, Rule, Then
+from taskhub.core.rules import MAX_NAME, MAX_REASON, MAX_RULES, MAX_SENTENCE, MAX_WHEN, MAX_WORDS, Risk, Rule, Then
 from taskhub.domain.rules.written import Comparison, joined, of_argument, of_tool, typed
 from taskhub.lib.numbers import whole
 from taskhub.lib.signs import spelled
@@ -22,6 +22,11 @@ THEN_WORDS: Final = {
     Then.DENY: "Deny: the call does not run, and the agent is told so",
     Then.HIDE: "Hide: the client does not know of the tool",
     Then.ALLOW: "Allow: the call runs without approval",
+}
+RISK_WORDS: Final = {
+    Risk.LOW: "Low",
+    Risk.HIGH: "High",
+    Risk.CRITICAL: "Critical: who approves types the tool’s name",
 }
 COMPARISONS: Final = {
     Comparison.IS: "is",
@@ -112,6 +117,13 @@ class RuleForm(ChangeForm):
         label="Not by the requester",
         help_text="Whoever made the call, through an application that they signed in, may not decide it.",
     )
+    risk = picked(((str(risk), words) for risk, words in RISK_WORDS.items()), label="Risk", initial=Risk.LOW)
+    sentence = Typed(
+        label=mark_safe('What will happen <span class="soft">(optional)</span>'),
+        longest=MAX_SENTENCE,
+        attrs={"placeholder": "Deploy {args.service} {args.version} to {args.environment}"},
+        help_text="The headline for the people who are asked, with the call’s arguments in their places.",
+    )
     shadow = forms.BooleanField(
         required=False,
         label="On trial",
@@ -169,6 +181,8 @@ class RuleForm(ChangeForm):
         if posted["then"] not in set(Then):
             raise Invalid("Choose what the rule does.", field="then")
         then = Then(posted["then"])
+        if posted["risk"] and posted["risk"] not in set(Risk):
+            raise Invalid("Choose the risk.", field="risk")
         asks, quorum = then is Then.ASK, posted["quorum"]
         return Rule(
             name=posted["name"],
@@ -178,6 +192,8 @@ class RuleForm(ChangeForm):
             group=posted["group"] if asks else "",
             quorum=quorum if asks and quorum is not None else 1,
             not_requester=asks and posted["not_requester"],
+            risk=Risk(posted["risk"] or Risk.LOW) if asks else Risk.LOW,
+            sentence=posted["sentence"] if asks else "",
             enabled=posted["enabled"],
             shadow=posted["shadow"],
         )
@@ -201,6 +217,8 @@ def of_rule(rule: Rule, place: int) -> dict[str, Any]:
         "group": rule.group,
         "quorum": rule.quorum,
         "not_requester": rule.not_requester,
+        "risk": str(rule.risk),
+        "sentence": rule.sentence,
         "shadow": rule.shadow,
         "enabled": rule.enabled,
         "place": place + 1,

@@ -12,15 +12,16 @@ from typing import Any, Final
 from django import template
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils.html import escape, format_html
+from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from heroicons.templatetags.heroicons import heroicon_mini
 
 from taskhub.console.htmx import CONFIG
 from taskhub.console.questions import words_of
 from taskhub.core import permissions as gate
+from taskhub.core.asking import Asking
 from taskhub.core.records import Person
-from taskhub.core.rules import Then
+from taskhub.core.rules import Risk, Then
 from taskhub.core.states import State
 from taskhub.domain.health.checks import disk_known_full
 from taskhub.domain.questions.inbox import open_count
@@ -129,6 +130,32 @@ THEN: Final = {
 def then_badge(then: str) -> SafeString:
     """What a rule does with a call, as a badge."""
     return badge(*THEN[Then(then)])
+
+
+RISKS: Final = {
+    Risk.HIGH: ("warn", "exclamation-triangle", "High risk"),
+    Risk.CRITICAL: ("danger", "fire", "Critical"),
+}
+"""The badge of a risk that is not low: kind, icon and word."""
+
+
+@register.simple_tag
+def risk_badge(risk: str) -> SafeString:
+    """The risk of a call as a badge; nothing for a low one."""
+    return badge(*RISKS[Risk(risk)]) if risk in RISKS else mark_safe("")
+
+
+@register.simple_tag
+def sentence(asking: Asking) -> SafeString:
+    """What will happen, as the rule says it, with the values of the call marked."""
+    return format_html_join(
+        "",
+        "{}",
+        (
+            (format_html('<span class="given">{}</span>', foreign(part)) if value else foreign(part),)
+            for part, value in asking.sentence
+        ),
+    )
 
 
 @register.simple_tag

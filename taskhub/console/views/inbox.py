@@ -17,7 +17,7 @@ from django.views.decorators.http import require_POST, require_safe
 from taskhub.console import content, story
 from taskhub.console.access import page
 from taskhub.console.changes import changes
-from taskhub.console.forms.questions import DecisionForm, RulingForm
+from taskhub.console.forms.questions import RulingForm
 from taskhub.console.htmx import leave, partial_or_page, wants_partial
 from taskhub.console.questions import words_of
 from taskhub.console.requests import ConsoleRequest
@@ -144,14 +144,23 @@ def decide(request: ConsoleRequest, pk: int) -> HttpResponse:
         raise Invalid("This question is answered, not approved.")
     if early := questions.closed_to(request.caller, item):
         return _settled(request, item, early, "")
-    form = DecisionForm(request.POST)
+    ask = _ask(item, request.POST)
+    form = ask.form
+    if form is None:
+        raise Invalid(f"What is asked cannot be shown, so it cannot be decided. {ask.problem}")
     if not form.is_valid():
         return _inbox(request, pk, ask=Ask(item.kind, form), status=422)
     approve = form.cleaned_data["verdict"] == "approve"
     try:
-        outcome = questions.decide_approval(request.caller, item, approve=approve, reason=form.cleaned_data["reason"])
+        outcome = questions.decide_approval(
+            request.caller,
+            item,
+            approve=approve,
+            reason=form.cleaned_data["reason"],
+            confirmed=form.cleaned_data["confirmed"],
+        )
     except Invalid as error:
-        form.add_error("reason", error.message)
+        form.add_error(str(error.data["field"]), error.message)
         return _inbox(request, pk, ask=Ask(item.kind, form), status=422)
     if outcome is AnswerOutcome.COUNTED:
         words = f"Approved: {item.approvals + 1} of {item.quorum}. The call waits for the rest."

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from taskhub.core import calls, permissions
+from taskhub.core.asking import Asking, asking
 from taskhub.core.records import OpenQuestion, Person
 from taskhub.core.states import Audience, QuestionKind, QuestionState, State
 from taskhub.domain.foreign import Foreign, foreign, object_of
@@ -98,6 +99,11 @@ class InboxItem:
     def params(self) -> dict[str, Any]:
         """The params of the question."""
         return self.asked.found
+
+    @property
+    def asking(self) -> Asking:
+        """What the rule said that asked for an approval."""
+        return asking(self.params) if self.kind is QuestionKind.APPROVAL else Asking()
 
     @property
     def unreadable(self) -> str:

@@ -15,6 +15,7 @@ from taskhub.domain.audit.record import record_event
 from taskhub.domain.hints.announce import notify
 from taskhub.domain.rules.decisions import check_expressions
 from taskhub.domain.rules.reads import present
+from taskhub.domain.rules.sentences import check_sentences
 from taskhub.store import statements
 
 _ADD = statements.maybe("add_rule_version", int)
@@ -25,11 +26,13 @@ def save_rules(tenant_id: int, rules: Sequence[Rule], *, expected: int, reason: 
     """Save the tenant's rules, for future calls; returns the list that is in force. If nothing differs, there is no new
     version. `expected` is the version that the person was shown. Whoever saves them does not decide on earlier calls.
 
-    Raises `Invalid` naming the field (`core.rules.check_rules`, `decisions.check_expressions`), or `Refused` if the
-    rules have changed since `expected`: of two who save at once, one is refused.
+    Raises `Invalid` naming the field (`core.rules.check_rules`, `decisions.check_expressions`,
+    `sentences.check_sentences`), or `Refused` if the rules have changed since `expected`: of two who save at once, one
+    is refused.
     """
     check_rules(rules)
     check_expressions(rules)
+    check_sentences(rules)
     reason = reason.strip()
     if len(reason) > MAX_REASON or not storable(reason):
         raise Invalid(f"A reason has at most {MAX_REASON} characters, and none of them is U+0000.", field="reason")

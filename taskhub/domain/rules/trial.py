@@ -12,6 +12,7 @@ from taskhub.core.records import ToolRecord
 from taskhub.core.rules import Client, Rule, RuleList, Then, Verdict, check_rules
 from taskhub.domain.rules.decisions import Rules, check_expressions
 from taskhub.domain.rules.reads import present
+from taskhub.domain.rules.sentences import check_sentences
 from taskhub.store import statements
 
 MAX_CALLS: Final = 200
@@ -85,6 +86,7 @@ def try_rules(tenant_id: int, rules: Sequence[Rule], offered: Iterable[ToolRecor
     """
     check_rules(rules)
     check_expressions(rules)
+    check_sentences(rules)
     listed = present(tenant_id)
     tools = {tool.id: tool for tool in offered}
     lists = [Rules(listed), Rules(RuleList(listed.version + 1, tuple(rules)))]

@@ -26,11 +26,12 @@ from taskhub.core.records import (
     TaskRecord,
     ToolRecord,
 )
-from taskhub.core.rules import Then, Verdict
+from taskhub.core.rules import Risk, Then, Verdict
 from taskhub.core.words import waiting_for_approval, words
 from taskhub.domain.changes import change, questions, who
 from taskhub.domain.hints.announce import announce, announce_created
 from taskhub.domain.rules.conditions import met
+from taskhub.domain.rules.sentences import filled_in
 from taskhub.domain.tasks.reads import task_by_id
 from taskhub.lib import ids, jsonx
 from taskhub.lib.schemas import surely_fits
@@ -337,6 +338,10 @@ def approval_question(tool: ToolRecord, arguments: dict[str, object], verdict: V
         decided: dict[str, Any] = {"rule": rule.name, "version": verdict.version, "doubt": verdict.doubt}
         if rule.not_requester:
             decided["not_requester"] = True
+        if rule.risk is not Risk.LOW:
+            decided["risk"] = str(rule.risk)
+        if rule.sentence:
+            decided["sentence"] = filled_in(rule.sentence, arguments, tool.definition.get("inputSchema"))
         return _approval(tool, {"decided": decided}, rule.group, rule.quorum)
     if not tool.approval:
         return None

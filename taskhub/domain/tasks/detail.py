@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from taskhub.core import calls
+from taskhub.core.asking import Asking, asking
 from taskhub.core.names import TOOL_USE
 from taskhub.core.records import StoredLine, TaskRecord
 from taskhub.core.states import Audience, QuestionKind, QuestionState, State
@@ -106,6 +107,11 @@ class TaskQuestion:
     def params(self) -> dict[str, Any]:
         """The params of the question."""
         return self.asked.found
+
+    @property
+    def asking(self) -> Asking:
+        """What the rule said that asked for an approval."""
+        return asking(self.params) if self.kind is QuestionKind.APPROVAL else Asking()
 
     @property
     def unreadable(self) -> str:

@@ -1,0 +1,35 @@
+"""What the rule that asked for an approval said of it then, as the question keeps it in its params."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from taskhub.core.rules import Risk
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What a rule said of an approval. Empty where a tool's policy asked."""
+
+    risk: Risk = Risk.LOW
+    sentence: tuple[tuple[str, bool], ...] = ()
+    """What will happen, in parts, each with whether it is a value of the call and not the rule's own text."""
+
+    @property
+    def critical(self) -> bool:
+        """Whether who approves has to confirm which call it is."""
+        return self.risk is Risk.CRITICAL
+
+
+def asking(params: dict[str, Any]) -> Asking:
+    """What the rule said, by the params of the approval's question."""
+    decided = params.get("decided")
+    if not isinstance(decided, dict):
+        return Asking()
+    parts = decided.get("sentence")
+    told = [str(part) for part in parts] if isinstance(parts, list) else []
+    return Asking(
+        risk=Risk(decided.get("risk", Risk.LOW)),
+        sentence=tuple((part, at % 2 == 1) for at, part in enumerate(told) if part),
+    )

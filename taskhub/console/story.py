@@ -12,6 +12,7 @@ from django.utils.text import capfirst
 
 from taskhub.console.questions import WORDS
 from taskhub.console.templatetags.console import duration, past, state_word
+from taskhub.core.rules import Otherwise
 from taskhub.core.states import TERMINAL, Audience, Door, QuestionKind, QuestionState, State
 from taskhub.core.transports import CALLS_AT_ONCE
 from taskhub.core.words import words
@@ -42,6 +43,7 @@ ACTIONS: Final[dict[str, tuple[str, str]]] = {
     "question.cancel": ("x-mark", "Question dismissed"),
     "question.ran": ("check", "Ruled: it ran"),
     "question.unrun": ("arrow-path", "Ruled: it did not run"),
+    "question.undecided": ("clock", "Nobody decided in time"),
     "question.passed.on": ("user", "Passed on to people"),
     "question.refused": ("x-mark", "Refused by the client"),
     "question.page.accept": ("arrow-top-right-on-square", "Opened the page for its user"),
@@ -145,6 +147,12 @@ _ASKED_AGAIN: Final = frozenset({"tool_changed", "approved_tool_changed", "appro
 _ENDED: Final = frozenset({"server_removed", "client_locked_out", "tool_turned_off", "tool_not_offered"})
 """The reasons that the error of a call names which a claim has ended."""
 
+OTHERWISE: Final = {
+    Otherwise.DENY: "it is denied",
+    Otherwise.ALLOW: "it runs all the same",
+    Otherwise.ESCALATE: "another group is asked",
+}
+"""What happens to a call that nobody decides on in time, before the time of that."""
 LANE_HEIGHT: Final = 40
 FOLDED: Final = 0.55
 """A stretch without events is folded if it takes more than this share of the timeline."""
@@ -162,7 +170,14 @@ NEAR: Final = 80
 
 
 def why(detail: TaskDetail, now: datetime) -> Told:
-    """One or two sentences: why the task is in its state, and what has to happen for it to go on."""
+    """A few sentences: why the task is in its state, and what has to happen for it to go on."""
+    last = max(_approvals(detail), key=lambda asked: asked.id, default=None)
+    allowed = next((vote for vote in last.votes if vote.verdict == "allow"), None) if last else None
+    undecided = () if allowed is None else (f"Nobody approved this call: the {allowed.actor} {past('allow')}. ",)
+    return (*undecided, *_why(detail, now))
+
+
+def _why(detail: TaskDetail, now: datetime) -> Told:
     task = detail.task
     if task.state is State.WORKING:
         return _why_working(detail, now)
@@ -201,11 +216,12 @@ def _why_ended(detail: TaskDetail, now: datetime) -> str:
     task = detail.task
     took = duration((task.ended_at or now) - task.created_at)
     if task.state is State.FINISHED:
-        rejected = next((v for q in detail.questions for v in q.votes if v.verdict == "reject"), None)
-        if rejected:
+        votes = {vote.verdict: vote for question in detail.questions for vote in question.votes}
+        if rejected := votes.get("reject"):
             return f"Rejected by {rejected.actor}; the tool did not run. The caller was told why."
-        ruled = next((v for q in detail.questions for v in q.votes if v.verdict == "ran"), None)
-        if ruled:
+        if denied := votes.get("deny"):
+            return f"Nobody decided in time: the {denied.actor} denied the call, and the tool did not run."
+        if ruled := votes.get("ran"):
             return f"Its run was lost. {ruled.actor} ruled that it ran: {ruled.reason}"
         runs = len(detail.attempts)
         how = "" if runs < 2 else f", in {runs} attempts"
@@ -375,6 +391,8 @@ def _why_waiting(question: TaskQuestion) -> Told:
     if question.kind is QuestionKind.APPROVAL:
         left = question.quorum - question.approvals
         from_ = f" from group {question.group}" if question.group else ""
+        if question.asking.otherwise is not None and question.due_at:
+            due = (f". Undecided, {OTHERWISE[question.asking.otherwise]} ", Time(question.due_at, spent=False), ".")
         more = "one approval" if left == 1 and question.quorum == 1 else f"{left} more approval{'s' * (left != 1)}"
         count = f" ({question.approvals} of {question.quorum})" if question.quorum > 1 else ""
         return ("Waiting ", since, f" for {more}{from_}{count}", *due)

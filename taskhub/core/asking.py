@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from taskhub.core.rules import Risk
+from taskhub.core.rules import Otherwise, Risk
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +15,13 @@ class Asking:
     risk: Risk = Risk.LOW
     sentence: tuple[tuple[str, bool], ...] = ()
     """What will happen, in parts, each with whether it is a value of the call and not the rule's own text."""
+
+    otherwise: Otherwise | None = None
+    """What happens if nobody decides in time. `None`: the call fails."""
+    escalate_to: str = ""
+    """The group that is asked then, or was asked."""
+    escalated_from: str | None = None
+    """The group that did not decide, where this is the second to be asked; empty for all who may approve."""
 
     @property
     def critical(self) -> bool:
@@ -32,4 +39,7 @@ def asking(params: dict[str, Any]) -> Asking:
     return Asking(
         risk=Risk(decided.get("risk", Risk.LOW)),
         sentence=tuple((part, at % 2 == 1) for at, part in enumerate(told) if part),
+        otherwise=Otherwise(decided["otherwise"]) if "otherwise" in decided else None,
+        escalate_to=decided.get("escalate_to", ""),
+        escalated_from=decided.get("escalated_from"),
     )

@@ -21,6 +21,8 @@ MAX_NAME: Final = 100
 MAX_WHEN: Final = 4_000
 MAX_WORDS: Final = 500
 MAX_SENTENCE: Final = 300
+MAX_MINUTES: Final = 43_200
+"""Most minutes that people have to decide: 30 days."""
 MAX_REASON: Final = 500
 """Most characters of the reason for a change of the list."""
 MAX_BYTES: Final = 1_048_576
@@ -44,6 +46,15 @@ class Risk(StrEnum):
     CRITICAL = "critical"
 
 
+class Otherwise(StrEnum):
+    """What happens if nobody decides in time on a call that a rule asks about."""
+
+    DENY = "deny"
+    ALLOW = "allow"
+    ESCALATE = "escalate"
+    """The group `Rule.escalate_to` is asked, for the same time. If it does not decide either, the call is denied."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """One rule. The first enabled rule of the list that matches a call decides."""
@@ -65,6 +76,10 @@ class Rule:
     """Who approves a critical call has to confirm which call it is."""
     sentence: str = ""
     """What will happen, for the people who are asked, with places for arguments (`domain.rules.sentences`)."""
+    expires_minutes: int = 1_440
+    """How long people have to decide."""
+    otherwise: Otherwise = Otherwise.DENY
+    escalate_to: str = ""
     enabled: bool = True
     shadow: bool = False
     """Whether it decides nothing, and only what it would have done is recorded."""
@@ -93,7 +108,7 @@ class Difference:
 RULE_FIELDS: Final = tuple(part.name for part in fields(Rule))
 _NEEDED: Final = ("name", "when", "then")
 _DEFAULTS: Final = {part.name: part.default for part in fields(Rule) if part.name not in _NEEDED}
-_CHOICES: Final[dict[str, type[StrEnum]]] = {"then": Then, "risk": Risk}
+_CHOICES: Final[dict[str, type[StrEnum]]] = {"then": Then, "risk": Risk, "otherwise": Otherwise}
 _KINDS: Final = {
     **{name: type(value) for name, value in _DEFAULTS.items()},
     **dict.fromkeys((*_NEEDED, *_CHOICES), str),
@@ -138,10 +153,28 @@ def _check_rule(rule: Rule, at: str) -> None:
         raise Invalid("The sentence is one line of printable characters.", field=f"{at}.sentence")
     for part, choices in _CHOICES.items():
         _check_choice(choices, getattr(rule, part), f"{at}.{part}")
-    if len(rule.group) > MAX_GROUP or not rule.group.isprintable():
-        raise Invalid(f"A group's name has at most {MAX_GROUP} printable characters.", field=f"{at}.group")
+    for part, group in (("group", rule.group), ("escalate_to", rule.escalate_to)):
+        if len(group) > MAX_GROUP or not group.isprintable():
+            raise Invalid(f"A group's name has at most {MAX_GROUP} printable characters.", field=f"{at}.{part}")
     if isinstance(rule.quorum, bool) or not 1 <= rule.quorum <= MAX_QUORUM:
         raise Invalid(f"Give a whole number from 1 to {MAX_QUORUM}, not {rule.quorum}.", field=f"{at}.quorum")
+    _check_end(rule, at)
+
+
+def _check_end(rule: Rule, at: str) -> None:
+    """What happens if nobody decides."""
+    minutes = rule.expires_minutes
+    if isinstance(minutes, bool) or not 1 <= minutes <= MAX_MINUTES:
+        raise Invalid(
+            f"Give a whole number from 1 to {MAX_MINUTES:,} minutes, not {minutes}.", field=f"{at}.expires_minutes"
+        )
+    if rule.otherwise is Otherwise.ALLOW and rule.risk is Risk.CRITICAL:
+        raise Invalid("A critical call is not allowed because nobody decided.", field=f"{at}.otherwise")
+    if (rule.otherwise is Otherwise.ESCALATE) != bool(rule.escalate_to):
+        what = "Name the group that is asked then." if not rule.escalate_to else "No group is asked then."
+        raise Invalid(what, field=f"{at}.escalate_to")
+    if rule.escalate_to and rule.escalate_to == rule.group:
+        raise Invalid("This group is asked first already: name another.", field=f"{at}.escalate_to")
 
 
 def _check_choice(choices: type[StrEnum], value: object, field: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -9,12 +10,13 @@ from django.test import Client
 
 from taskhub.core.names import OAUTH_ISSUER
 from taskhub.core.records import Actor, TaskRecord
-from taskhub.core.rules import Risk, Rule, Then, Verdict
+from taskhub.core.rules import Otherwise, Risk, Rule, Then, Verdict
 from taskhub.core.states import Door, Role, State
 from taskhub.domain.people.writes import set_role
 from taskhub.domain.rules.changes import save_rules
 from taskhub.domain.rules.reads import present
-from taskhub.store.models import AuthContext, Question, Tenant
+from taskhub.domain.tasks.sweep import sweep
+from taskhub.store.models import AuthContext, Question, Tenant, Tool
 from tests.console.admin import ADMIN, words
 from tests.console.conftest import Login
 from tests.domain import kit
@@ -131,7 +133,7 @@ def test_the_sentence_is_the_headline_and_no_value_passes_for_its_words(sign_in:
     assert words(headline) == words(headline).replace("\u200b", "").replace("\u202e", "")
     assert words(headline).startswith("Deploy web to staging.")
     listed = html[html.index('id="inbox-list"') : html.index('<article class="card decision"')]
-    assert "High risk deploy Deploy web to staging." in words(listed)
+    assert "High risk Deploy web to staging." in words(listed)
     assert "High risk Approve this call?" in card(mia, task)
     assert "High risk" in words(mia.get("/").content.decode())
     page = mia.get(f"/tasks/{task.public_id}/?view=questions").content.decode()
@@ -170,3 +172,157 @@ def test_to_reject_a_critical_call_nothing_is_typed(sign_in: Login, tenant: Tena
     question = Question.objects.get(task_id=task.id)
     mia.post(f"/inbox/{question.pk}/decide", {"verdict": "reject", "reason": "No."})
     assert kit.look(task.id).state is State.FINISHED
+
+
+# --- nobody decides in time
+
+TIME = {"expires_minutes": "30"}
+
+
+@pytest.mark.parametrize(
+    ("typed", "says", "shown"),
+    [
+        ({}, {}, ""),
+        ({"expires_minutes": ""}, {}, ""),
+        (TIME, {"expires_minutes": 30}, "within 30 min, else denied"),
+        (
+            {"otherwise": "allow", "escalate_to": "leads"},
+            {"otherwise": Otherwise.ALLOW},
+            "within 1 d, else it runs",
+        ),
+        (
+            {"expires_minutes": "120", "otherwise": "escalate", "escalate_to": "leads"},
+            {"expires_minutes": 120, "otherwise": Otherwise.ESCALATE, "escalate_to": "leads"},
+            "within 2 h, else leads is asked",
+        ),
+    ],
+)
+def test_the_form_takes_a_time_and_what_happens_then(
+    admin: Client, tenant: Tenant, typed: dict[str, str], says: dict[str, Any], shown: str
+) -> None:
+    rule = added(admin, tenant, **typed)
+    assert rule == Rule(name="Production", when="", then=Then.ASK, **says)
+    html = admin.get("/rules/edit?rule=Production").content.decode()
+    assert f'<option value="{rule.otherwise}" selected>' in html
+    assert f'name="expires_minutes" value="{rule.expires_minutes}"' in html
+    listed = words(admin.get("/rules/").content.decode())
+    assert f"1 of the approvers {shown}".strip() in listed
+    assert ("within" in listed) is bool(shown)
+
+
+@pytest.mark.parametrize(
+    ("typed", "field", "said"),
+    [
+        ({"expires_minutes": "0"}, "expires_minutes", "whole number from 1 to 43,200 minutes"),
+        ({"expires_minutes": "soon"}, "expires_minutes", "Give a whole number"),
+        ({"otherwise": "shrug"}, "otherwise", "Choose what happens then."),
+        ({"otherwise": "escalate"}, "escalate_to", "Name the group that is asked then."),
+        ({"otherwise": "escalate", "escalate_to": "ops", "group": "ops"}, "escalate_to", "asked first already"),
+        ({"otherwise": "allow", "risk": "critical"}, "otherwise", "A critical call is not allowed"),
+    ],
+)
+def test_what_cannot_happen_then_is_refused_beside_its_field(
+    admin: Client, tenant: Tenant, typed: dict[str, str], field: str, said: str
+) -> None:
+    answer = admin.post("/rules/add", {**FORM, **typed})
+    html = answer.content.decode()
+    assert answer.status_code == 400
+    assert said in words(html[html.index(f'id="id_{field}_error"') :])[:300]
+
+
+def overdue(task: TaskRecord) -> None:
+    Question.objects.filter(task_id=task.id, state="open").update(due_at=datetime.now(UTC) - timedelta(seconds=1))
+
+
+def page_of(client: Client, task: TaskRecord, view: str = "") -> str:
+    return words(client.get(f"/tasks/{task.public_id}/?view={view}").content.decode())
+
+
+@pytest.mark.parametrize(
+    ("says", "before", "inbox", "after", "why", "history"),
+    [
+        (
+            {},
+            "denied in 1 d if nobody decides",
+            "rule Production denied it, as nobody decided",
+            "Nobody decided in time: the rule Production denied the call",
+            "Nobody decided in time: the rule Production denied the call, and the tool did not run.",
+            "Nobody decided within 1 d, so the rule denied it",
+        ),
+        (
+            {"otherwise": Otherwise.ALLOW},
+            "runs in 1 d if nobody decides",
+            "rule Production let it run, as nobody decided",
+            "Nobody decided in time: the rule Production let the call run",
+            "Nobody approved this call: the rule Production let it run, as nobody decided.",
+            "Nobody decided within 1 d, so the rule let it run",
+        ),
+    ],
+    ids=["deny", "allow"],
+)
+def test_every_page_says_that_the_rule_decided_and_no_person(
+    sign_in: Login,
+    tenant: Tenant,
+    says: dict[str, Any],
+    before: str,
+    inbox: str,
+    after: str,
+    why: str,
+    history: str,
+) -> None:
+    mia, auditor = sign_in(make_person(Role.APPROVER, tenant)), sign_in(make_person(Role.AUDITOR, tenant))
+    task = asked(tenant, **says)
+    assert before in card(mia, task)
+    overdue(task)
+    assert "The time to decide is over" in card(mia, task)
+    assert sweep() == 1
+    assert inbox in words(mia.get("/inbox/?queue=decided").content.decode())
+    said = card(mia, task)
+    assert after in said
+    assert inbox in said
+    assert "Already" not in said
+    page = page_of(mia, task)
+    assert why in page
+    assert history in page_of(mia, task, "timeline")
+    assert inbox in page_of(mia, task, "questions")
+    assert "Nobody decided For people" in page_of(mia, task, "questions")
+    log = words(auditor.get("/audit/").content.decode())
+    assert "question.undecided" in log
+    assert "rule Production" in log
+
+
+def test_what_was_allowed_is_asked_again_where_the_tool_changes(sign_in: Login, tenant: Tenant) -> None:
+    mia = sign_in(make_person(Role.APPROVER, tenant))
+    task = asked(tenant, otherwise=Otherwise.ALLOW)
+    overdue(task)
+    sweep()
+    Tool.objects.update(digest="1" * 64)
+    assert kit.claim() == []
+    assert "The tool has changed since rule Production let this call run, as nobody decided." in card(mia, task)
+    mia.post(f"/inbox/{Question.objects.get(state='open').pk}/decide", {"verdict": "approve"})
+    kit.finish(kit.claim_one())
+    assert "Nobody approved this call" not in page_of(mia, task), "somebody has approved what ran"
+
+
+def test_what_was_allowed_says_so_when_it_has_run(sign_in: Login, tenant: Tenant) -> None:
+    task = asked(tenant, otherwise=Otherwise.ALLOW)
+    overdue(task)
+    sweep()
+    kit.finish(kit.claim_one())
+    said = page_of(sign_in(make_person(Role.VIEWER, tenant)), task)
+    assert "Nobody approved this call: the rule Production let it run, as nobody decided. The tool answered" in said
+
+
+def test_an_escalated_approval_says_who_did_not_decide(sign_in: Login, tenant: Tenant) -> None:
+    ben = sign_in(make_person(Role.APPROVER, tenant, groups=["ops"]))
+    eva = sign_in(make_person(Role.APPROVER, tenant, groups=["leads"]))
+    task = asked(tenant, group="ops", otherwise=Otherwise.ESCALATE, escalate_to="leads")
+    first = Question.objects.get(task_id=task.id)
+    assert "group leads is asked in 1 d if nobody decides" in card(ben, task)
+    overdue(task)
+    sweep()
+    assert "Group ops did not decide in time, so the rule asks group leads." in card(eva, task)
+    assert "denied in 1 d if nobody decides" in card(eva, task)
+    closed = words(ben.get(f"/inbox/{first.pk}/").content.decode())
+    assert "Nobody decided in time: the group leads was asked then" in closed
+    assert "This question is for the group leads" in card(ben, task)

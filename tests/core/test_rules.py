@@ -12,6 +12,7 @@ from taskhub.core.errors import Invalid
 from taskhub.core.policy import MAX_GROUP, MAX_QUORUM
 from taskhub.core.rules import (
     MAX_BYTES,
+    MAX_MINUTES,
     MAX_NAME,
     MAX_RULES,
     MAX_SENTENCE,
@@ -19,6 +20,7 @@ from taskhub.core.rules import (
     MAX_WORDS,
     RULE_FIELDS,
     Difference,
+    Otherwise,
     Risk,
     Rule,
     Then,
@@ -42,6 +44,9 @@ WHOLE: dict[str, Any] = {
     "not_requester": True,
     "risk": "high",
     "sentence": "Deploy {args.service}",
+    "expires_minutes": 60,
+    "otherwise": "escalate",
+    "escalate_to": "leads",
     "enabled": False,
     "shadow": True,
 }
@@ -64,7 +69,7 @@ def refused(rules: list[Rule]) -> str:
 def test_a_rule_is_as_json_what_it_was_and_its_fields_are_all_there() -> None:
     assert tuple(WHOLE) == RULE_FIELDS
     rule = from_json(WHOLE)
-    assert rule == Rule(**{**WHOLE, "then": Then.ASK, "risk": Risk.HIGH})
+    assert rule == Rule(**{**WHOLE, "then": Then.ASK, "risk": Risk.HIGH, "otherwise": Otherwise.ESCALATE})
     assert to_json(rule) == WHOLE
     assert from_json(json.loads(json.dumps(to_json(rule)))) == rule
 
@@ -86,6 +91,9 @@ def test_what_is_as_a_new_rule_has_it_is_left_out_and_comes_back() -> None:
         ({"risk": "some"}, "rules.1.risk"),
         ({"risk": None}, "rules.1.risk"),
         ({"risk": 1}, "rules.1.risk"),
+        ({"otherwise": "shrug"}, "rules.1.otherwise"),
+        ({"expires_minutes": 1.5}, "rules.1.expires_minutes"),
+        ({"escalate_to": None}, "rules.1.escalate_to"),
         ({"sentence": ["Deploy"]}, "rules.1.sentence"),
         ({"not_requester": 1}, "rules.1.not_requester"),
         ({"quorum": True}, "rules.1.quorum"),
@@ -125,7 +133,9 @@ def test_what_is_no_list_of_rules_is_refused(value: Any, field: str) -> None:
         named("n" * MAX_NAME, "Ünicode ✓ name"),
         [replace(PLAIN, when="x" * MAX_WHEN, words="w" * MAX_WORDS, group="g" * MAX_GROUP)],
         [replace(PLAIN, when="true &&\n\tfalse", words="One line.\nAnother."), replace(PLAIN, name="Pass")],
-        [replace(PLAIN, quorum=MAX_QUORUM)],
+        [replace(PLAIN, quorum=MAX_QUORUM, expires_minutes=MAX_MINUTES)],
+        [replace(PLAIN, otherwise=Otherwise.ALLOW, risk=Risk.HIGH)],
+        [replace(PLAIN, otherwise=Otherwise.ESCALATE, escalate_to="g" * MAX_GROUP)],
         named(*map(str, range(MAX_RULES))),
     ],
 )
@@ -150,6 +160,11 @@ def test_what_may_be_saved(rules: list[Rule]) -> None:
         ("words", "w" * (MAX_WORDS + 1)),
         ("words", "\0"),
         ("risk", "some"),
+        ("expires_minutes", 0),
+        ("expires_minutes", MAX_MINUTES + 1),
+        ("expires_minutes", True),
+        ("otherwise", "shrug"),
+        ("escalate_to", "leads"),
         ("sentence", "s" * (MAX_SENTENCE + 1)),
         ("sentence", "a\nb"),
         ("sentence", "a\u202eb"),
@@ -162,6 +177,20 @@ def test_what_may_be_saved(rules: list[Rule]) -> None:
 )
 def test_what_may_not_and_which_place_and_field_say_so(field: str, value: Any) -> None:
     assert refused([*named("first", "second"), replace(PLAIN, **{field: value})]) == f"rules.2.{field}"
+
+
+@pytest.mark.parametrize(
+    ("says", "field"),
+    [
+        ({"otherwise": Otherwise.ESCALATE}, "escalate_to"),
+        ({"otherwise": Otherwise.ESCALATE, "escalate_to": "ops", "group": "ops"}, "escalate_to"),
+        ({"otherwise": Otherwise.ESCALATE, "escalate_to": "g" * (MAX_GROUP + 1)}, "escalate_to"),
+        ({"otherwise": Otherwise.ALLOW, "escalate_to": "ops"}, "escalate_to"),
+        ({"otherwise": Otherwise.ALLOW, "risk": Risk.CRITICAL}, "otherwise"),
+    ],
+)
+def test_what_happens_if_nobody_decides_has_to_make_sense(says: dict[str, Any], field: str) -> None:
+    assert refused([replace(PLAIN, then=Then.ASK, **says)]) == f"rules.0.{field}"
 
 
 def test_a_name_is_there_once() -> None:

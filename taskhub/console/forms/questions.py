@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from django import forms
+from django.utils.html import format_html
 
 from taskhub.domain.questions.forms import Field, field_problem
 from taskhub.lib import signs
@@ -126,7 +127,9 @@ class DecisionForm(forms.Form):
     def __init__(self, data: Any = None, *, confirms: str = "") -> None:
         super().__init__(data)
         self.confirms = confirms
-        self.fields["confirmed"].help_text = f"This call is critical: to approve it, type {spelled(confirms)}"
+        self.fields["confirmed"].help_text = format_html(
+            "This call is critical: to approve it, type <code>{}</code>", spelled(confirms)
+        )
 
 
 class RulingForm(forms.Form):

@@ -12,7 +12,19 @@ from taskhub.console.forms.base import ConsoleForm, Typed, Whole, picked
 from taskhub.core.errors import Invalid
 from taskhub.core.policy import MAX_GROUP, MAX_QUORUM
 from taskhub.core.records import ToolRecord
-from taskhub.core.rules import MAX_NAME, MAX_REASON, MAX_RULES, MAX_SENTENCE, MAX_WHEN, MAX_WORDS, Risk, Rule, Then
+from taskhub.core.rules import (
+    MAX_MINUTES,
+    MAX_NAME,
+    MAX_REASON,
+    MAX_RULES,
+    MAX_SENTENCE,
+    MAX_WHEN,
+    MAX_WORDS,
+    Otherwise,
+    Risk,
+    Rule,
+    Then,
+)
 from taskhub.domain.rules.written import Comparison, joined, of_argument, of_tool, typed
 from taskhub.lib.numbers import whole
 from taskhub.lib.signs import spelled
@@ -27,6 +39,11 @@ RISK_WORDS: Final = {
     Risk.LOW: "Low",
     Risk.HIGH: "High",
     Risk.CRITICAL: "Critical: who approves types the tool’s name",
+}
+OTHERWISE_WORDS: Final = {
+    Otherwise.DENY: "The call is denied",
+    Otherwise.ALLOW: "The call runs",
+    Otherwise.ESCALATE: "Another group is asked",
 }
 COMPARISONS: Final = {
     Comparison.IS: "is",
@@ -124,6 +141,21 @@ class RuleForm(ChangeForm):
         attrs={"placeholder": "Deploy {args.service} {args.version} to {args.environment}"},
         help_text="The headline for the people who are asked, with the call’s arguments in their places.",
     )
+    expires_minutes = Whole(
+        label="Minutes to decide", low=1, high=MAX_MINUTES, initial=1_440, optional=True, help_text="1,440 are a day."
+    )
+    otherwise = picked(
+        ((str(one), words) for one, words in OTHERWISE_WORDS.items()),
+        label="If nobody decides in time",
+        initial=Otherwise.DENY,
+        help_text="By the rule, and on record as such.",
+    )
+    escalate_to = Typed(
+        label="Group that is asked then",
+        longest=MAX_GROUP,
+        attrs={"list": "groups"},
+        help_text="It has the same time. If it does not decide either, the call is denied.",
+    )
     shadow = forms.BooleanField(
         required=False,
         label="On trial",
@@ -183,6 +215,9 @@ class RuleForm(ChangeForm):
         then = Then(posted["then"])
         if posted["risk"] and posted["risk"] not in set(Risk):
             raise Invalid("Choose the risk.", field="risk")
+        if posted["otherwise"] and posted["otherwise"] not in set(Otherwise):
+            raise Invalid("Choose what happens then.", field="otherwise")
+        otherwise = Otherwise(posted["otherwise"] or Otherwise.DENY)
         asks, quorum = then is Then.ASK, posted["quorum"]
         return Rule(
             name=posted["name"],
@@ -194,6 +229,9 @@ class RuleForm(ChangeForm):
             not_requester=asks and posted["not_requester"],
             risk=Risk(posted["risk"] or Risk.LOW) if asks else Risk.LOW,
             sentence=posted["sentence"] if asks else "",
+            expires_minutes=posted["expires_minutes"] if asks and posted["expires_minutes"] is not None else 1_440,
+            otherwise=otherwise if asks else Otherwise.DENY,
+            escalate_to=posted["escalate_to"] if asks and otherwise is Otherwise.ESCALATE else "",
             enabled=posted["enabled"],
             shadow=posted["shadow"],
         )
@@ -219,6 +257,9 @@ def of_rule(rule: Rule, place: int) -> dict[str, Any]:
         "not_requester": rule.not_requester,
         "risk": str(rule.risk),
         "sentence": rule.sentence,
+        "expires_minutes": rule.expires_minutes,
+        "otherwise": str(rule.otherwise),
+        "escalate_to": rule.escalate_to,
         "shadow": rule.shadow,
         "enabled": rule.enabled,
         "place": place + 1,

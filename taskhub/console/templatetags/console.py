@@ -280,11 +280,22 @@ def said(status: str) -> str:
 PAST: Final = {
     "approve": "approved",
     "reject": "rejected",
+    "allow": "let it run, as nobody decided",
+    "deny": "denied it, as nobody decided",
     "decline": "declined",
     "cancel": "dismissed",
     "ran": "ruled that it ran",
     "unrun": "ruled that it did not run",
 }
+
+
+@register.filter
+def minutes(count: int) -> str:
+    """So many minutes, in the largest unit of which they are a whole number."""
+    for size, unit in ((1_440, "d"), (60, "h")):
+        if count % size == 0:
+            return f"{count // size} {unit}"
+    return f"{count} min"
 
 
 @register.filter

@@ -329,6 +329,11 @@ def _closed_words(item: InboxItem) -> str:
     """How a closed question ended, as a sentence; empty while it is open."""
     if item.state is QuestionState.OPEN:
         return ""
+    if item.last_verdict in ("allow", "deny"):
+        what = "let the call run" if item.last_verdict == "allow" else "denied the call"
+        return f"Nobody decided in time: the {item.last_actor} {what}"
+    if item.state is QuestionState.EXPIRED and item.asking.escalate_to:
+        return f"Nobody decided in time: the group {item.asking.escalate_to} was asked then"
     if item.state is QuestionState.ANSWERED and item.last_actor:
         if item.kind is QuestionKind.OUTCOME:
             return f"{item.last_actor} {past(item.last_verdict)}"

@@ -66,6 +66,11 @@ EVENTS: Final[dict[str, Shape]] = {
     "question.answer": Shape("A model's reply or a list of roots was given.", after=_VERDICT),
     "question.ran": Shape("Somebody ruled that the tool of a lost run ran; the task ends.", after=_VERDICT),
     "question.unrun": Shape("Somebody ruled that the tool of a lost run did not run; it runs again.", after=_VERDICT),
+    "question.undecided": Shape(
+        "Nobody decided an approval in time. What the rule says then, and no person, was done: `otherwise` is `deny`,"
+        " `allow` or `escalate`, to the `group` that is asked now.",
+        after="key kind otherwise rule version group? arguments_sha256? definition_sha256?",
+    ),
     "question.passed.on": Shape(
         "By the tool's policy people are asked, since the client's program declined by itself.",
         "audience",

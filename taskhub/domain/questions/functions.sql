@@ -30,7 +30,8 @@ RETURNS void LANGUAGE sql AS $$
                           definition, definition_digest, call_digest)
     SELECT p_task, p_tenant, q ->> 'key', coalesce(q ->> 'upstream_key', ''), q ->> 'kind', q -> 'params',
            q ->> 'audience', coalesce(q ->> 'group', ''), coalesce((q ->> 'quorum')::int, 1), p_live,
-           clock_timestamp() + make_interval(secs => coalesce((q ->> 'due_seconds')::float8, 86400)),
+           clock_timestamp() + make_interval(secs => coalesce(
+               (q ->> 'due_seconds')::float8, (q #>> '{params,decided,expires_minutes}')::float8 * 60, 86400)),
            o.definition, decode(nullif(o.digest, ''), 'hex'),
            CASE WHEN t.id IS NOT NULL THEN th_call_digest(
                t.id, q -> 'params', coalesce(q ->> 'group', ''), coalesce((q ->> 'quorum')::int, 1)) END
@@ -116,13 +117,23 @@ BEGIN
     RETURN true;
 END $$;
 
+-- Whether nobody has decided an approval in the time of the rule that asked, so that the rule decides.
+CREATE OR REPLACE FUNCTION th_undecided(kind text, params json, due_at timestamptz) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN kind = 'approval' AND due_at < clock_timestamp()
+                THEN params #>> '{decided,otherwise}' IS NOT NULL ELSE false END
+$$;
+
 -- Why this person may not decide this question, whatever their role and groups: the code of an obstacle
--- (`inbox.Obstacle`), empty where there is none. A rule that asked may exclude whoever made the call: the person for
--- whom its application acts, and who ran it again in the console. No approval counts of a person who got their rights
--- since the call was made, such as from whoever made it, or who changed the rules or somebody's rights since.
+-- (`inbox.Obstacle`), empty where there is none. Once the time of a rule is over, nobody decides any more. A rule that
+-- asked may exclude whoever made the call: the person for whom its application acts, and who ran it again in the
+-- console. No approval counts of a person who got their rights since the call was made, such as from whoever made it,
+-- or who changed the rules or somebody's rights since.
 CREATE OR REPLACE FUNCTION th_barred(asked bigint, person bigint) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT CASE
-        WHEN q.kind <> 'approval' OR person IS NULL THEN ''
+        WHEN q.kind <> 'approval' THEN ''
+        WHEN th_undecided(q.kind, q.params, q.due_at) THEN 'overdue'
+        WHEN person IS NULL THEN ''
         WHEN q.params #>> '{decided,not_requester}' = 'true' AND c.issuer = 'taskhub/oauth'
              AND c.subject = 'user:' || person THEN 'requester'
         WHEN q.params #>> '{decided,not_requester}' = 'true'
@@ -135,6 +146,73 @@ CREATE OR REPLACE FUNCTION th_barred(asked bigint, person bigint) RETURNS text L
     LEFT JOIN membership m ON m.tenant_id = t.tenant_id AND m.user_id = person
     WHERE q.id = asked
 $$;
+
+-- Minutes as a person says them.
+CREATE OR REPLACE FUNCTION th_minutes(minutes int) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN minutes % 1440 = 0 THEN minutes / 1440 || ' d' WHEN minutes % 60 = 0 THEN minutes / 60 || ' h'
+                ELSE minutes || ' min' END
+$$;
+
+-- Does what the rule that asked for an approval says if nobody decides in time: the call is denied or runs, or another
+-- group is asked. That is on record as the rule's, and no person's. Returns whether there was such an approval; the
+-- caller holds the lock of the task.
+CREATE OR REPLACE FUNCTION th_decide_undecided(p_task bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    asked record;
+    told text;
+    said text;
+BEGIN
+    SELECT q.id, q.key, q.params, q."group", q.quorum, t.tenant_id, t.context_id, t.tool_name, t.arguments_digest,
+           t.lease_until IS NOT NULL AS held, q.params #>> '{decided,otherwise}' AS otherwise,
+           q.params #>> '{decided,escalate_to}' AS next, (q.params #>> '{decided,version}')::int AS version,
+           q.params #>> '{decided,rule}' AS rule, left('rule ' || (q.params #>> '{decided,rule}'), 255) AS actor,
+           th_minutes((q.params #>> '{decided,expires_minutes}')::int) AS within,
+           coalesce(q.definition_digest, t.tool_digest) AS definition_digest,
+           (SELECT count(*) FROM question o WHERE o.task_id = p_task AND o.kind = 'approval') AS approvals
+    INTO asked FROM question q JOIN task t ON t.id = q.task_id
+    WHERE q.task_id = p_task AND q.state = 'open' AND th_undecided(q.kind, q.params, q.due_at);
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    told := CASE asked.otherwise WHEN 'escalate' THEN th_words('nobody_decided_escalate', asked.within, asked.next)
+                                 WHEN 'allow' THEN th_words('nobody_decided_allow', asked.within)
+                                 ELSE th_words('nobody_decided_deny', asked.within) END;
+    INSERT INTO event (tenant_id, task_id, action, actor, door, context_id, target, reason, after)
+    VALUES (asked.tenant_id, p_task, 'question.undecided', asked.actor, 'policy', asked.context_id, asked.tool_name,
+            told, jsonb_strip_nulls(jsonb_build_object(
+                'key', asked.key, 'kind', 'approval', 'otherwise', asked.otherwise, 'rule', asked.rule,
+                'version', asked.version, 'group', asked.next))
+            || th_digests(asked.arguments_digest, asked.definition_digest));
+    IF asked.otherwise = 'escalate' THEN
+        UPDATE question SET state = 'expired', closed_at = clock_timestamp() WHERE id = asked.id;
+        PERFORM th_open_questions(p_task, asked.tenant_id, json_build_array(json_build_object(
+            'key', 'approval-' || asked.approvals + 1, 'kind', 'approval', 'audience', 'operator',
+            'group', asked.next, 'quorum', asked.quorum,
+            'params', jsonb_set(asked.params::jsonb, '{decided}', (asked.params::jsonb -> 'decided') - 'escalate_to'
+                || jsonb_build_object('otherwise', 'deny', 'escalated_from', asked."group")))), false);
+        UPDATE task SET version = version + 1, message = th_waiting_for_approval(asked.next, 0, asked.quorum)
+        WHERE id = p_task;
+        RETURN true;
+    END IF;
+    INSERT INTO decision (question_id, actor, verdict, reason, arguments_digest, door, at)
+    VALUES (asked.id, asked.actor, asked.otherwise, told, asked.arguments_digest, 'policy', clock_timestamp());
+    IF asked.otherwise = 'allow' THEN
+        UPDATE question SET state = 'answered', closed_at = clock_timestamp(),
+               response = json_build_object('verdict', 'allow', 'by', asked.actor, 'reason', told)::text
+        WHERE id = asked.id;
+        PERFORM th_go_on(p_task, asked.held);
+        RETURN true;
+    END IF;
+    UPDATE question SET state = CASE WHEN id = asked.id THEN 'expired' ELSE 'superseded' END,
+           closed_at = clock_timestamp() WHERE task_id = p_task AND state = 'open';
+    said := th_words('not_approved', coalesce(asked.params ->> 'tool', asked.tool_name),
+                     th_words('nobody_decided', asked.within));
+    UPDATE task SET state = 'finished', is_error = true, ended_at = clock_timestamp(), lease_until = NULL,
+           message = told, upstream_state = NULL, result = json_build_object(
+               'content', json_build_array(json_build_object('type', 'text', 'text', said)), 'isError', true)::text
+    WHERE id = p_task;
+    RETURN true;
+END $$;
 
 -- Stores one answer. Returns the outcome: 'answered', 'counted' (an approval below the quorum), 'late' (the question
 -- was closed before, or passed on from clients to people), 'passed on' (a client's program declined by itself, and by

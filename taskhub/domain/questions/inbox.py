@@ -32,6 +32,8 @@ class Obstacle(StrEnum):
     GROUP = "group"
     PERSON = "person"
     """Only the person for whom the call is made may authorize its server."""
+    OVERDUE = "overdue"
+    """The time is over, and the rule that asked decides."""
     REQUESTER = "requester"
     """The person made the call through an application, and by the rule somebody else decides."""
     RERAN = "reran"

@@ -45,6 +45,8 @@ class ApprovedCall:
     """Answers that came with the call, by the key of their question."""
     before: dict[str, Any] | None
     approved_by: tuple[str, ...]
+    by_rule: bool
+    """Whether it was not people but the rule who approved, since nobody decided in time."""
 
 
 _RESPONSE = statements.maybe("response_to", _Stored)

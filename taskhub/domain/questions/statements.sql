@@ -95,8 +95,10 @@ SELECT q.definition, coalesce(encode(q.definition_digest, 'hex'), '') AS definit
        encode(t.arguments_digest, 'hex') AS arguments_digest, coalesce(t.answers, '{}') AS came_along,
        coalesce(p.definition, v.definition) AS before,
        array(
-           SELECT d.actor FROM decision AS d WHERE d.question_id = p.id AND d.verdict = 'approve' ORDER BY d.id
-       ) AS approved_by
+           SELECT d.actor FROM decision AS d
+           WHERE d.question_id = p.id AND d.verdict IN ('approve', 'allow') ORDER BY d.id
+       ) AS approved_by,
+       exists(SELECT FROM decision AS d WHERE d.question_id = p.id AND d.verdict = 'allow') AS by_rule
 FROM question AS q
 JOIN task AS t ON t.id = q.task_id
 LEFT JOIN LATERAL (

@@ -342,7 +342,10 @@ def approval_question(tool: ToolRecord, arguments: dict[str, object], verdict: V
             decided["risk"] = str(rule.risk)
         if rule.sentence:
             decided["sentence"] = filled_in(rule.sentence, arguments, tool.definition.get("inputSchema"))
-        return _approval(tool, {"decided": decided}, rule.group, rule.quorum)
+        decided |= {"expires_minutes": rule.expires_minutes, "otherwise": str(rule.otherwise)}
+        if rule.escalate_to:
+            decided["escalate_to"] = rule.escalate_to
+        return _approval(tool, {"decided": decided}, rule.group, rule.quorum, rule.expires_minutes * 60)
     if not tool.approval:
         return None
     because = met(tool.approval_when, arguments, tool.definition.get("inputSchema"), surely_fits)
@@ -352,7 +355,9 @@ def approval_question(tool: ToolRecord, arguments: dict[str, object], verdict: V
     return _approval(tool, params, tool.approval_group, tool.approval_quorum)
 
 
-def _approval(tool: ToolRecord, params: dict[str, Any], group: str, quorum: int) -> NewQuestion:
+def _approval(
+    tool: ToolRecord, params: dict[str, Any], group: str, quorum: int, due_seconds: int = 86_400
+) -> NewQuestion:
     return NewQuestion(
         key="approval",
         kind=QuestionKind.APPROVAL,
@@ -360,4 +365,5 @@ def _approval(tool: ToolRecord, params: dict[str, Any], group: str, quorum: int)
         audience=Audience.OPERATOR,
         group=group,
         quorum=quorum,
+        due_seconds=due_seconds,
     )

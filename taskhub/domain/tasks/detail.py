@@ -123,6 +123,11 @@ class TaskQuestion:
         """How many people have approved so far."""
         return sum(1 for vote in self.votes if vote.verdict == "approve")
 
+    @property
+    def by_rule(self) -> bool:
+        """Whether the rule that asked decided, because nobody did in time."""
+        return any(vote.verdict in ("allow", "deny") for vote in self.votes)
+
 
 @dataclass(frozen=True, slots=True)
 class Relative:

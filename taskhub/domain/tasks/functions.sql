@@ -438,7 +438,11 @@ BEGIN
             SELECT 1 FROM question q WHERE q.task_id = task.id AND q.closed_at IS NULL AND q.due_at < clock_timestamp())
         LIMIT p_limit FOR UPDATE SKIP LOCKED
     LOOP
+        -- Looked at again under the lock: another sweep may have asked another group meanwhile.
+        CONTINUE WHEN NOT EXISTS (SELECT FROM question q WHERE q.task_id = t.id AND q.closed_at IS NULL
+                                  AND q.due_at < clock_timestamp());
         changed := changed + 1;
+        CONTINUE WHEN th_decide_undecided(t.id);
         why := (SELECT th_words('outcome_unruled', q.params ->> 'told') FROM question q
                 WHERE q.task_id = t.id AND q.state = 'open' AND q.kind = 'outcome');
         UPDATE question SET state = CASE WHEN due_at < clock_timestamp() THEN 'expired' ELSE 'superseded' END,

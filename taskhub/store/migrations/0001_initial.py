@@ -701,7 +701,18 @@ class Migration(migrations.Migration):
                         condition=models.Q(
                             (
                                 "verdict__in",
-                                ["approve", "reject", "accept", "decline", "cancel", "answer", "ran", "unrun"],
+                                [
+                                    "approve",
+                                    "reject",
+                                    "allow",
+                                    "deny",
+                                    "accept",
+                                    "decline",
+                                    "cancel",
+                                    "answer",
+                                    "ran",
+                                    "unrun",
+                                ],
                             )
                         ),
                         name="decision_verdict_known",

@@ -12,6 +12,7 @@ from taskhub.store.models.sessions import Session
 
 STATES = ["queued", "working", "input_required", "finished", "faulted", "cancelled"]
 TERMINAL = ["finished", "faulted", "cancelled"]
+VERDICTS = ["approve", "reject", "allow", "deny", "accept", "decline", "cancel", "answer", "ran", "unrun"]
 
 
 class Task(models.Model):
@@ -261,7 +262,8 @@ class OutcomeCheck(models.Model):
 
 
 class Decision(models.Model):
-    """The verdict of one person or client on a question, and the door through which it came."""
+    """The verdict of one person or client on a question, or of a rule where nobody decided in time (`allow`, `deny`),
+    and the door through which it came."""
 
     question = models.ForeignKey(Question, models.CASCADE, related_name="decisions")
     actor = models.CharField(max_length=255)
@@ -281,7 +283,7 @@ class Decision(models.Model):
                 fields=["question", "user"], condition=Q(user__isnull=False), name="decision_one_per_person"
             ),
             models.CheckConstraint(
-                condition=Q(verdict__in=["approve", "reject", "accept", "decline", "cancel", "answer", "ran", "unrun"]),
+                condition=Q(verdict__in=VERDICTS),
                 name="decision_verdict_known",
             ),
         ]

@@ -13,6 +13,7 @@ import pytest
 
 import taskhub
 from taskhub.core.records import Actor
+from taskhub.core.rules import Otherwise, Rule, Then, Verdict
 from taskhub.core.states import TERMINAL, TRANSITIONS, Door, QuestionKind
 from taskhub.domain.audit import kinds as audit
 from taskhub.domain.audit.record import record_event
@@ -21,6 +22,7 @@ from taskhub.domain.sessions import writes as sessions
 from taskhub.domain.tasks import callers, checks, run
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.domain.tasks.create import create_task
+from taskhub.domain.tasks.sweep import sweep
 from taskhub.store.models import Decision, Event, RuleVersion, Tool
 from tests.domain import kit
 from tests.domain.hints.test_events_and_hints import a_long_life
@@ -28,6 +30,8 @@ from tests.domain.kit import World
 from tests.factories import WORKER, make_question, make_tenant
 
 HOME = Path(taskhub.__file__).parent
+BY_RULES = ("allow", "deny")
+"""Verdicts of rules where nobody decided: the event is `question.undecided`."""
 VERDICTS = ("approve", "reject", "accept", "decline", "cancel", "answer", "ran", "unrun")
 PAGE_VERDICTS = ("accept", "decline", "cancel", "refused")
 IN_DATABASE = {
@@ -42,6 +46,7 @@ IN_DATABASE = {
     "task.left",
     "task.joined",
     *(f"question.{verdict}" for verdict in VERDICTS),
+    "question.undecided",
     "question.passed.on",
     "question.refused",
     *(f"question.page.{verdict}" for verdict in PAGE_VERDICTS),
@@ -94,7 +99,9 @@ def test_what_sql_records_is_driven_below() -> None:
     # What they are composed with: the state a task ended in, and the verdict that a decision may hold.
     assert {f"task.{state}" for state in TERMINAL} <= IN_DATABASE
     (allowed,) = [found for found in Decision._meta.constraints if found.name == "decision_verdict_known"]
-    assert allowed.deconstruct()[2]["condition"].children == [("verdict__in", [*VERDICTS])]
+    assert allowed.deconstruct()[2]["condition"].children == [
+        ("verdict__in", [*VERDICTS[:2], *BY_RULES, *VERDICTS[2:]])
+    ]
 
 
 def answered(world: World, kind: QuestionKind, response: dict[str, Any]) -> None:
@@ -148,6 +155,12 @@ def test_everything_the_database_records_has_its_shape(transactional_db: None) -
         careful = kit.make_world(approval=True)
         task = kit.create(careful)
         decide_approval(task.id, kit.opened(task.id, "approval"), approve=approve, actor=ADA)
+    for otherwise in Otherwise:
+        group = "leads" if otherwise is Otherwise.ESCALATE else ""
+        rule = Rule(name="r", when="", then=Then.ASK, otherwise=otherwise, escalate_to=group)
+        task = kit.create(world, verdict=Verdict(Then.ASK, rule, 1))
+        kit.turn_back(task.id, "due_at", 1, table="question")
+    assert sweep() == 3
     ruled = kit.make_world()
     kit.create(ruled)
     RuleVersion.objects.create(tenant=ruled.context.tenant, number=1, rules=[], digest="0" * 64, made_by="ada")

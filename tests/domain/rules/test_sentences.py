@@ -8,7 +8,7 @@ import pytest
 
 from taskhub.core.asking import Asking, asking
 from taskhub.core.errors import Invalid
-from taskhub.core.rules import Risk, Rule, Then, Verdict
+from taskhub.core.rules import Otherwise, Risk, Rule, Then, Verdict
 from taskhub.core.secrets import HIDDEN
 from taskhub.domain.rules.sentences import MAX_PLACES, MAX_SHOWN, NOT_GIVEN, check_sentences, filled_in
 from taskhub.domain.tasks.create import approval_question
@@ -119,10 +119,13 @@ def test_an_approval_keeps_what_the_rule_said_of_this_call() -> None:
         "doubt": False,
         "risk": "critical",
         "sentence": ["Deploy ", "web", "."],
+        "expires_minutes": 1_440,
+        "otherwise": "deny",
     }
     kept = asking(question.params)
-    assert kept == Asking(Risk.CRITICAL, (("Deploy ", False), ("web", True), (".", False)))
+    assert kept.sentence == (("Deploy ", False), ("web", True), (".", False))
     assert kept.critical
     plain = approval_question(tool, {}, Verdict(Then.ASK, Rule(name="r", when="", then=Then.ASK), 3))
     assert plain is not None
-    assert asking(plain.params) == asking({"rule": {}}) == Asking()
+    assert asking(plain.params) == Asking(otherwise=Otherwise.DENY)
+    assert asking({"rule": {}}) == asking({"decided": {"rule": "r", "version": 3, "doubt": False}}) == Asking()

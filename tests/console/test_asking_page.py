@@ -321,7 +321,7 @@ def test_an_escalated_approval_says_who_did_not_decide(sign_in: Login, tenant: T
     assert "group leads is asked in 1 d if nobody decides" in card(ben, task)
     overdue(task)
     sweep()
-    assert "Group ops did not decide in time, so the rule asks group leads." in card(eva, task)
+    assert "Group ops did not decide in time, so the rule asked group leads." in card(eva, task)
     assert "denied in 1 d if nobody decides" in card(eva, task)
     closed = words(ben.get(f"/inbox/{first.pk}/").content.decode())
     assert "Nobody decided in time: the group leads was asked then" in closed

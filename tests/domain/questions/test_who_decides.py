@@ -21,9 +21,11 @@ from taskhub.domain.questions import inbox
 from taskhub.domain.questions.answer import AnswerOutcome, decide_approval
 from taskhub.domain.questions.inbox import Obstacle
 from taskhub.domain.rules.changes import save_rules
+from taskhub.domain.rules.reads import present
 from taskhub.domain.tasks.create import create_task
 from taskhub.store.models import AuthContext, Decision, Event, Membership, Tenant, Tool
 from tests.domain import kit
+from tests.domain.tasks.mutants import Mutant, cut
 from tests.factories import make_context, make_person, make_server, make_task, make_tenant, make_tool
 
 pytestmark = pytest.mark.django_db
@@ -253,3 +255,65 @@ def test_a_role_that_stays_a_new_password_of_ones_own_and_a_question_of_a_tool_b
     found = inbox.question_of_task(tenant.pk, form.public_id, "")
     assert found is not None
     assert questions.find_question(by(fresh(ben)), found).obstacle is Obstacle.NONE
+
+
+# --- each attack, with the guard and without it
+
+
+def by_ones_own_application(tenant: Tenant, mia: Person) -> tuple[TaskRecord, Person]:
+    return call(tenant, mia), mia
+
+
+def by_running_it_again(tenant: Tenant, mia: Person) -> tuple[TaskRecord, Person]:
+    return ran_again(tenant, mia), mia
+
+
+def by_a_fresh_approver(tenant: Tenant, mia: Person) -> tuple[TaskRecord, Person]:
+    ben, task = make_person("viewer", tenant), call(tenant, mia)
+    set_role(ben, actor=by(mia).actor)
+    return task, fresh(ben)
+
+
+def by_another_password(tenant: Tenant, mia: Person) -> tuple[TaskRecord, Person]:
+    ben, task = make_person("approver", tenant), call(tenant, mia)
+    writes.give_password(tenant_id=tenant.pk, user_id=ben.user_id, actor=by(mia).actor)
+    return task, ben
+
+
+def by_other_rules(tenant: Tenant, mia: Person) -> tuple[TaskRecord, Person]:
+    task = call(tenant)
+    number = present(tenant.pk).version
+    save_rules(tenant.pk, [RULE][number:], expected=number, actor=by(mia).actor)
+    return task, mia
+
+
+def after_the_time(tenant: Tenant, mia: Person) -> tuple[TaskRecord, Person]:
+    task = call(tenant)
+    kit.turn_back(task.id, "due_at", 1, table="question")
+    return task, mia
+
+
+SINCE = Mutant("membership_granted", r"NEW\.granted_at := clock_timestamp\(\);")
+ATTACKS: dict[str, tuple[Callable[[Tenant, Person], tuple[TaskRecord, Person]], Mutant]] = {
+    "one's own application": (by_ones_own_application, Mutant("th_barred", "'requester'", "''")),
+    "one's own application, asked of nobody": (
+        by_ones_own_application,
+        Mutant("answer", r"IF th_barred\(.*?END IF;"),
+    ),
+    "a call that one ran again": (by_running_it_again, Mutant("th_barred", "'reran'", "''")),
+    "an approver made by the requester": (by_a_fresh_approver, Mutant("th_barred", "'fresh'", "''")),
+    "an approver whose new role is not noted": (by_a_fresh_approver, SINCE),
+    "an approver whose password the requester has set": (by_another_password, SINCE),
+    "somebody who changed the rules": (by_other_rules, Mutant("th_barred", "'governed'", "''")),
+    "somebody who comes too late": (after_the_time, Mutant("th_barred", "'overdue'", "''")),
+}
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_an_attack_succeeds_without_its_guard_alone(tenant: Tenant, name: str) -> None:
+    attack, guard = ATTACKS[name]
+    task, person = attack(tenant, make_person("admin", tenant))
+    assert past_the_pages(person, task) is AnswerOutcome.BARRED
+    with cut(guard):
+        task, person = attack(tenant, make_person("admin", tenant))
+        assert past_the_pages(person, task) is AnswerOutcome.ANSWERED

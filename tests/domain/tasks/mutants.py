@@ -75,9 +75,16 @@ def _install(text: str) -> None:
 @contextmanager
 def installed(name: str) -> Iterator[None]:
     """The functions with that fault in them, and as they were afterwards."""
-    whole = {mutant.function: _definition(mutant.function) for mutant in MUTANTS[name]}
+    with cut(*MUTANTS[name]):
+        yield
+
+
+@contextmanager
+def cut(*mutants: Mutant) -> Iterator[None]:
+    """The functions with these cuts, and as they were afterwards."""
+    whole = {mutant.function: _definition(mutant.function) for mutant in mutants}
     try:
-        for mutant in MUTANTS[name]:
+        for mutant in mutants:
             text, cuts = re.subn(
                 mutant.cut, lambda _, put=mutant.put: put, _definition(mutant.function), count=1, flags=re.S
             )

@@ -39,7 +39,9 @@ def asked(tenant: Tenant, arguments: dict[str, Any] | None = None, **says: Any) 
     rule = Rule(name="Production", when="", then=Then.ASK, **says)
     tool = make_tool(make_server(tenant, "ops"), "deploy")
     context = make_context(tenant, "Editor")
-    return make_task(context, tool, arguments=arguments or {"env": "prod"}, verdict=Verdict(Then.ASK, rule, 1))
+    saved = save_rules(tenant.pk, [rule], expected=0, actor=ADMIN)
+    verdict = Verdict(Then.ASK, rule, saved.version)
+    return make_task(context, tool, arguments=arguments or {"env": "prod"}, verdict=verdict)
 
 
 def card(client: Client, task: TaskRecord) -> str:
@@ -60,7 +62,6 @@ def test_only_a_rule_that_asks_excludes_the_requester(admin: Client, tenant: Ten
 
 
 def test_the_card_says_that_the_requester_may_not_decide(sign_in: Login, tenant: Tenant) -> None:
-    save_rules(tenant.pk, [Rule(name="Production", when="", then=Then.ASK)], expected=0, actor=ADMIN)
     task = asked(tenant, not_requester=True)
     mia, ben = (make_person(Role.APPROVER, tenant) for _ in range(2))
     AuthContext.objects.update(issuer=OAUTH_ISSUER, subject=f"user:{mia.user_id}")

@@ -167,8 +167,7 @@ BEGIN
            q.params #>> '{decided,escalate_to}' AS next, (q.params #>> '{decided,version}')::int AS version,
            q.params #>> '{decided,rule}' AS rule, left('rule ' || (q.params #>> '{decided,rule}'), 255) AS actor,
            th_minutes((q.params #>> '{decided,expires_minutes}')::int) AS within,
-           coalesce(q.definition_digest, t.tool_digest) AS definition_digest,
-           (SELECT count(*) FROM question o WHERE o.task_id = p_task AND o.kind = 'approval') AS approvals
+           coalesce(q.definition_digest, t.tool_digest) AS definition_digest
     INTO asked FROM question q JOIN task t ON t.id = q.task_id
     WHERE q.task_id = p_task AND q.state = 'open' AND th_undecided(q.kind, q.params, q.due_at);
     IF NOT FOUND THEN
@@ -186,7 +185,7 @@ BEGIN
     IF asked.otherwise = 'escalate' THEN
         UPDATE question SET state = 'expired', closed_at = clock_timestamp() WHERE id = asked.id;
         PERFORM th_open_questions(p_task, asked.tenant_id, json_build_array(json_build_object(
-            'key', 'approval-' || asked.approvals + 1, 'kind', 'approval', 'audience', 'operator',
+            'key', th_approval_key(p_task), 'kind', 'approval', 'audience', 'operator',
             'group', asked.next, 'quorum', asked.quorum,
             'params', jsonb_set(asked.params::jsonb, '{decided}', (asked.params::jsonb -> 'decided') - 'escalate_to'
                 || jsonb_build_object('otherwise', 'deny', 'escalated_from', asked."group")))), false);

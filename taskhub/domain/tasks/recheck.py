@@ -87,12 +87,16 @@ def _stands(task: Task, approval: NewQuestion, verdict: Verdict) -> bool:
         .values("params", "group", "quorum")
         .first()
     )
-    if last is None or (last["group"], last["quorum"]) != (approval.group, approval.quorum):
+    if last is None:
         return False
     before, now = dict(last["params"]), dict(approval.params)
     decided = before.pop("decided", None)
     now.pop("decided", None)
     before.pop("asked_again", None)
+    # Where a first group did not decide in time, the rule named that one.
+    group = (decided or {}).get("escalated_from", last["group"])
+    if (group, last["quorum"]) != (approval.group, approval.quorum):
+        return False
     if verdict.rule is None:
         return decided is None and before == now
     if decided is None or before != now:

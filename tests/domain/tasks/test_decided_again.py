@@ -137,7 +137,8 @@ def test_what_a_new_rule_asks_about_waits_for_people_and_then_runs() -> None:
     assert kit.claim() == []
     asked, now = kit.opened(task.id), kit.look(task.id)
     assert (now.state, asked.key, asked.group) == (State.INPUT_REQUIRED, "approval", "ops")
-    assert asked.params["decided"] == {"rule": "asks", "version": 1, "doubt": False, "again": True}
+    says = {"expires_minutes": 1_440, "otherwise": "deny"}
+    assert asked.params["decided"] == {"rule": "asks", "version": 1, "doubt": False, **says, "again": True}
     assert now.message.endswith("the rules or the tool have changed since it was called")
     assert (kit.column(task.id, "worker"), kit.column(task.id, "lease_until")) == ("", None)
     approve(task)

@@ -4,6 +4,7 @@ rule's doing and no person's."""
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from taskhub.core.records import Actor, TaskRecord
 from taskhub.core.rules import Otherwise, Rule, Then, Verdict
 from taskhub.core.states import Door, State
 from taskhub.domain.questions.answer import AnswerOutcome, decide_approval
+from taskhub.domain.rules.changes import save_rules
+from taskhub.domain.rules.reads import present
 from taskhub.domain.tasks.sweep import sweep
 from taskhub.store.models import Decision, Event, Question, Tool
 from tests.domain import kit
@@ -21,11 +24,14 @@ from tests.factories import make_person
 from tests.store.flushing import superuser
 
 WITHIN = 30
+SHELL = Actor(name="manage.py", door=Door.CLI)
 
 
 def asked(world: World, **says: Any) -> TaskRecord:
-    rule = Rule(name="Production", when="", then=Then.ASK, expires_minutes=WITHIN, **says)
-    return kit.create(world, verdict=Verdict(Then.ASK, rule, 3))
+    """A call that the rule in force asks about, which says this."""
+    rule, tenant = Rule(name="Production", when="", then=Then.ASK, expires_minutes=WITHIN, **says), world.context.tenant
+    saved = save_rules(tenant.pk, [rule], expected=present(tenant.pk).version, actor=SHELL)
+    return kit.create(world, verdict=Verdict(Then.ASK, rule, saved.version))
 
 
 def time_passes(task: TaskRecord, minutes: float = WITHIN + 0.1) -> None:
@@ -78,7 +84,7 @@ def test_denied_the_agent_reads_why_and_the_tool_does_not_run(world: World) -> N
     assert (event.actor, event.door, event.user_id, event.reason) == ("rule Production", "policy", None, now.message)
     assert event.after is not None
     assert event.after["otherwise"] == "deny"
-    assert (event.after["rule"], event.after["version"], len(event.after["arguments_sha256"])) == ("Production", 3, 64)
+    assert (event.after["rule"], event.after["version"], len(event.after["arguments_sha256"])) == ("Production", 1, 64)
     assert kit.actions(task.id) == ["task.created", "question.undecided", "task.finished"]
     assert sweep() == 0
 
@@ -126,7 +132,7 @@ def test_escalated_another_group_is_asked_for_the_same_time_and_then_it_is_denie
     assert (first.state, second.key, second.group, second.quorum) == ("expired", "approval-2", "leads", 2)
     assert second.params["decided"] == {
         "rule": "Production",
-        "version": 3,
+        "version": 1,
         "doubt": False,
         "expires_minutes": WITHIN,
         "otherwise": "deny",
@@ -152,6 +158,24 @@ def test_the_second_group_may_approve(world: World) -> None:
     assert kit.claim_one().task_id == task.id
 
 
+def test_what_the_second_group_approved_stands_when_other_rules_have_changed(world: World) -> None:
+    """The same rule asks, and it is that group whom it asked then."""
+    rule = Rule(name="Production", when="", then=Then.ASK, otherwise=Otherwise.ESCALATE, escalate_to="leads")
+    tenant = world.context.tenant_id
+    save_rules(tenant, [rule], expected=0, actor=SHELL)
+    tasks = [kit.create(world, verdict=Verdict(Then.ASK, rule, 1)) for _ in range(2)]
+    for task in tasks:
+        time_passes(task, 1_441)
+    assert sweep() == 2
+    for task in tasks:
+        decide_approval(task.id, kit.opened(task.id), approve=True, actor=actor(world))
+    save_rules(tenant, [rule, replace(rule, name="Other", when="tool.readOnly")], expected=1, actor=SHELL)
+    assert kit.claim_one().task_id == tasks[0].id
+    save_rules(tenant, [replace(rule, escalate_to="admins")], expected=2, actor=SHELL)
+    assert kit.claim() == []
+    assert kit.look(tasks[1].id).state is State.INPUT_REQUIRED
+
+
 @pytest.mark.parametrize("otherwise", Otherwise)
 @pytest.mark.parametrize("approve", [True, False])
 def test_nobody_decides_after_the_time_even_if_no_sweep_has_come(
@@ -161,8 +185,7 @@ def test_nobody_decides_after_the_time_even_if_no_sweep_has_come(
     question = kit.opened(task.id)
     time_passes(task)
     assert decide_approval(task.id, question, approve=approve, actor=actor(world)) is AnswerOutcome.BARRED
-    shell = Actor(name="manage.py", door=Door.CLI)
-    assert decide_approval(task.id, question, approve=approve, actor=shell) is AnswerOutcome.BARRED
+    assert decide_approval(task.id, question, approve=approve, actor=SHELL) is AnswerOutcome.BARRED
     assert not Decision.objects.exists()
 
 

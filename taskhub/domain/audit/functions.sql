@@ -6,11 +6,14 @@ CREATE OR REPLACE FUNCTION th_shown(state text, message text, epoch int) RETURNS
 $$;
 
 -- The digests that an event stores of a call: of its arguments; of the tool's definition, as offered to the caller (of
--- a task) or as shown to people (of an approval); of `came_along`, the answers that came with the call.
-CREATE OR REPLACE FUNCTION th_digests(arguments bytea, definition bytea, came_along jsonb DEFAULT NULL) RETURNS jsonb
-LANGUAGE sql STABLE AS $$
+-- a task) or as shown to people (of an approval); of `came_along`, the answers that came with the call; `call`, that
+-- of all that people approve (th_call_digest).
+CREATE OR REPLACE FUNCTION th_digests(arguments bytea, definition bytea, came_along jsonb DEFAULT NULL,
+                                      call bytea DEFAULT NULL)
+RETURNS jsonb LANGUAGE sql STABLE AS $$
     SELECT jsonb_strip_nulls(jsonb_build_object(
         'arguments_sha256', encode(arguments, 'hex'), 'definition_sha256', encode(definition, 'hex'),
+        'call_sha256', encode(call, 'hex'),
         'answers_sha256', encode(sha256(convert_to(came_along::text, 'UTF8')), 'hex')))
 $$;
 

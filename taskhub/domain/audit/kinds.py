@@ -69,7 +69,7 @@ EVENTS: Final[dict[str, Shape]] = {
     "question.undecided": Shape(
         "Nobody decided an approval in time. What the rule says then, and no person, was done: `otherwise` is `deny`,"
         " `allow` or `escalate`, to the `group` that is asked now.",
-        after="key kind otherwise rule version group? arguments_sha256? definition_sha256?",
+        after="key kind otherwise rule version group? arguments_sha256? definition_sha256? call_sha256?",
     ),
     "question.passed.on": Shape(
         "By the tool's policy people are asked, since the client's program declined by itself.",

@@ -13,10 +13,12 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- Whether as many of those who approved the call still may as have to: each has a role that may approve, and is in the
--- group, if one is asked.
+-- group, if one is asked. Or the rule itself let it run, since nobody decided in time (th_decide_undecided).
 CREATE OR REPLACE FUNCTION th_still_approved(asked question) RETURNS boolean LANGUAGE sql STABLE AS $$
-    SELECT count(*) >= asked.quorum FROM decision d
-    WHERE d.question_id = asked.id AND d.verdict = 'approve' AND (d.door NOT IN ('web', 'api') OR EXISTS (
+    SELECT count(*) FILTER (WHERE d.verdict = 'approve') >= asked.quorum
+        OR count(*) FILTER (WHERE d.verdict = 'allow') > 0
+    FROM decision d
+    WHERE d.question_id = asked.id AND d.verdict IN ('approve', 'allow') AND (d.door NOT IN ('web', 'api') OR EXISTS (
         SELECT FROM membership m JOIN auth_user u ON u.id = m.user_id
         WHERE m.tenant_id = asked.tenant_id AND m.user_id = d.user_id AND u.is_active
           AND m.role IN ('approver', 'admin') AND (asked."group" = '' OR asked."group" = ANY (m.groups))))
@@ -167,7 +169,7 @@ BEGIN
            q.params #>> '{decided,escalate_to}' AS next, (q.params #>> '{decided,version}')::int AS version,
            q.params #>> '{decided,rule}' AS rule, left('rule ' || (q.params #>> '{decided,rule}'), 255) AS actor,
            th_minutes((q.params #>> '{decided,expires_minutes}')::int) AS within,
-           coalesce(q.definition_digest, t.tool_digest) AS definition_digest
+           coalesce(q.definition_digest, t.tool_digest) AS definition_digest, q.call_digest
     INTO asked FROM question q JOIN task t ON t.id = q.task_id
     WHERE q.task_id = p_task AND q.state = 'open' AND th_undecided(q.kind, q.params, q.due_at);
     IF NOT FOUND THEN
@@ -181,7 +183,7 @@ BEGIN
             told, jsonb_strip_nulls(jsonb_build_object(
                 'key', asked.key, 'kind', 'approval', 'otherwise', asked.otherwise, 'rule', asked.rule,
                 'version', asked.version, 'group', asked.next))
-            || th_digests(asked.arguments_digest, asked.definition_digest));
+            || th_digests(asked.arguments_digest, asked.definition_digest, call => asked.call_digest));
     IF asked.otherwise = 'escalate' THEN
         UPDATE question SET state = 'expired', closed_at = clock_timestamp() WHERE id = asked.id;
         PERFORM th_open_questions(p_task, asked.tenant_id, json_build_array(json_build_object(
@@ -193,8 +195,9 @@ BEGIN
         WHERE id = p_task;
         RETURN true;
     END IF;
-    INSERT INTO decision (question_id, actor, verdict, reason, arguments_digest, door, at)
-    VALUES (asked.id, asked.actor, asked.otherwise, told, asked.arguments_digest, 'policy', clock_timestamp());
+    INSERT INTO decision (question_id, actor, verdict, reason, arguments_digest, call_digest, door, at)
+    VALUES (asked.id, asked.actor, asked.otherwise, told, asked.arguments_digest, asked.call_digest, 'policy',
+            clock_timestamp());
     IF asked.otherwise = 'allow' THEN
         UPDATE question SET state = 'answered', closed_at = clock_timestamp(),
                response = json_build_object('verdict', 'allow', 'by', asked.actor, 'reason', told)::text
@@ -270,8 +273,8 @@ BEGIN
     VALUES (owner.tenant_id, owner.id, 'question.' || p_verdict, coalesce(th_who('name'), session_user),
             coalesce(th_who('door'), 'sql'), coalesce(th_who('address'), ''), owner.context_id, p_user,
             owner.tool_name, left(why, 1024), jsonb_build_object('key', p_key, 'kind', asked.kind)
-            || th_digests(owner.arguments_digest, coalesce(asked.definition_digest, owner.tool_digest))
-            || jsonb_strip_nulls(jsonb_build_object('call_sha256', encode(asked.call_digest, 'hex'))));
+            || th_digests(owner.arguments_digest, coalesce(asked.definition_digest, owner.tool_digest),
+                          call => asked.call_digest));
     IF passed_on THEN
         INSERT INTO event (tenant_id, task_id, action, actor, door, context_id, target, reason, before, after)
         VALUES (owner.tenant_id, owner.id, 'question.passed.on', 'policy', 'policy', owner.context_id, owner.tool_name,

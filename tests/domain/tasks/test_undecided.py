@@ -44,7 +44,7 @@ def time_passes(task: TaskRecord, minutes: float = WITHIN + 0.1) -> None:
 
 
 def actor(world: World) -> Actor:
-    person = make_person("approver", world.context.tenant)
+    person = make_person("approver", world.context.tenant, groups=["ops", "leads"])
     return Actor(name=person.username, door=Door.WEB, user_id=person.user_id)
 
 
@@ -117,6 +117,23 @@ def test_what_was_allowed_is_asked_again_where_the_tool_has_changed(world: World
     assert again.key == "approval-2"
     assert again.due_at is not None
     assert round((again.due_at - again.opened_at).total_seconds()) == WITHIN * 60, "for the time of the rule"
+
+
+def test_a_value_that_sql_cannot_hold_is_escalated_too(world: World) -> None:
+    rule = Rule(
+        name="Production",
+        when="",
+        then=Then.ASK,
+        sentence="Say {args.text}",
+        expires_minutes=WITHIN,
+        otherwise=Otherwise.ESCALATE,
+        escalate_to="leads",
+    )
+    save_rules(world.context.tenant_id, [rule], expected=0, actor=SHELL)
+    task = kit.create(world, arguments={"text": "a\0b"}, verdict=Verdict(Then.ASK, rule, 1))
+    time_passes(task)
+    assert sweep() == 1
+    assert kit.opened(task.id).group == "leads"
 
 
 def test_escalated_another_group_is_asked_for_the_same_time_and_then_it_is_denied(world: World) -> None:

@@ -1,4 +1,4 @@
-"""Use cases for MCP clients: issue and revoke tokens, lock a client, set how its plain calls wait."""
+"""Use cases for MCP clients: add them, issue and revoke tokens, lock a client, set how its plain calls wait."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 
 from taskhub.control.caller import Caller
 from taskhub.core.errors import Invalid, NotFound
-from taskhub.domain.clients import reads, tokens, waiting
+from taskhub.domain.clients import contexts, reads, tokens, waiting
 from taskhub.domain.clients.reads import ClientRow
 from taskhub.domain.tasks.cancel import request_cancel
 
@@ -29,6 +29,20 @@ def find_client(caller: Caller, context_id: int) -> ClientRow:
     if found is None:
         raise NotFound("There is no such client.")
     return found
+
+
+def add_client(caller: Caller, *, name: str, issuer: str, subject: str, client_id: str) -> int:
+    """Add a client without a token (`contexts.add_client`); returns its id. Raises `Forbidden`, `Invalid` naming the
+    field, or `Refused` if there is such a client."""
+    caller.require("client.manage", f"add client {name[:128]}")
+    return contexts.add_client(
+        tenant_id=caller.tenant_id,
+        name=name,
+        issuer=issuer,
+        subject=subject,
+        client_id=client_id,
+        actor=caller.actor,
+    )
 
 
 def issue_token(caller: Caller, client: str | ClientRow, *, scopes: Sequence[str], days: int) -> IssuedToken:

@@ -252,3 +252,12 @@ def set_policy(caller: Caller, tool_id: int, policy: Policy, *, seen: str | None
     return writes.set_tool_policy(
         tenant_id=caller.tenant_id, tool_id=tool_id, policy=policy, seen=seen, actor=caller.actor
     )
+
+
+def set_policy_by_name(caller: Caller, server_id: int, name: str, policy: Policy) -> bool:
+    """The same for a tool by the server's own name for it, also before the first listing has it
+    (`writes.set_policy_by_name`). Raises `Forbidden`, `NotFound`, or `Invalid` naming the field."""
+    caller.require("server.manage", f"set the policy of tool {name[:128]} of server {server_id}")
+    return writes.set_policy_by_name(
+        tenant_id=caller.tenant_id, server_id=server_id, name=name, policy=policy, actor=caller.actor
+    )

@@ -13,7 +13,17 @@ import pytest
 from django.db import connection
 
 from taskhub import control
-from taskhub.control import applications, audit, clients, credentials, people, questions, rules, servers, tasks
+from taskhub.control import (
+    applications,
+    audit,
+    clients,
+    credentials,
+    people,
+    questions,
+    rules,
+    servers,
+    tasks,
+)
 from taskhub.control.caller import Caller, of_person, of_shell
 from taskhub.core.errors import Forbidden, Invalid, NotFound
 from taskhub.core.policy import Policy
@@ -35,6 +45,7 @@ pytestmark = pytest.mark.django_db
 UseCase = Callable[[Caller, SimpleNamespace], Any]
 ADMINS = {"admin"}
 
+
 USE_CASES: dict[str, tuple[set[str], UseCase]] = {
     "tasks.cancel_task": ({"operator", "admin"}, lambda by, on: tasks.cancel_task(by, on.task)),
     "tasks.rerun_task": ({"operator", "admin"}, lambda by, on: tasks.rerun_task(by, on.ended)),
@@ -49,6 +60,10 @@ USE_CASES: dict[str, tuple[set[str], UseCase]] = {
     "questions.rule_outcome": (
         {"operator", "approver", "admin"},
         lambda by, on: questions.rule_outcome(by, on.lost(by), ran=True, reason="seen", text="done"),
+    ),
+    "clients.add_client": (
+        ADMINS,
+        lambda by, on: clients.add_client(by, name="new", issuer="taskhub", subject="new", client_id="new"),
     ),
     "clients.issue_token": (ADMINS, lambda by, on: clients.issue_token(by, on.client, scopes=["tasks:read"], days=1)),
     "clients.revoke_token": (ADMINS, lambda by, on: clients.revoke_token(by, on.client, on.token)),
@@ -77,6 +92,10 @@ USE_CASES: dict[str, tuple[set[str], UseCase]] = {
     "credentials.set_oauth": (ADMINS, lambda by, on: credentials.set_oauth(by, on.server, None)),
     "credentials.register_anew": (ADMINS, lambda by, on: credentials.register_anew(by, on.server)),
     "servers.set_policy": (ADMINS, lambda by, on: servers.set_policy(by, on.tool, Policy(max_attempts=2))),
+    "servers.set_policy_by_name": (
+        ADMINS,
+        lambda by, on: servers.set_policy_by_name(by, on.server, on.tool_name, Policy(max_attempts=2)),
+    ),
     "rules.save_rules": (
         ADMINS,
         lambda by, on: rules.save_rules(by, [Rule(name="new", when="", then=Then.ASK)], expected=0),
@@ -134,6 +153,7 @@ READS = {
     "questions.why_not",
 }
 NOTHING_ELSEWHERE = {
+    "clients.add_client",
     "clients.issue_token",
     "servers.add_server",
     "servers.set_server",
@@ -182,6 +202,7 @@ def everything(tenant: Any) -> SimpleNamespace:
         token=issue_token(tenant_id=tenant.pk, client="ci", actor=shell.actor)[1].pk,
         server=server.pk,
         tool=tool.id,
+        tool_name=tool.name,
         person=person.user_id,
         username=person.username,
         application=application,

@@ -175,6 +175,7 @@ EVENTS: Final[dict[str, Shape]] = {
     "person.refused": Shape("A wrong password, a name that is nobody's, or an account that is disabled."),
     "access.denied": Shape("Somebody known asked for what they may not do.", after="lacking"),
     # clients, their tokens and applications
+    "client.added": Shape("A client was added before its first token or call.", after="issuer subject client_id"),
     "client.enabled": Shape("A client may call again."),
     "client.disabled": Shape("A client is locked out."),
     "client.waiting.changed": Shape(

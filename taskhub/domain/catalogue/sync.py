@@ -301,18 +301,24 @@ def preset_approval(server_id: int, tool: str, *, when: dict[str, Any], group: s
     """Set an approval rule for a tool that is not listed yet; it applies from the first listing on. A known tool keeps
     its policy."""
     with transaction.atomic():
-        server, now = locked_with_names(server_id), datetime.now(UTC)
-        if Tool.objects.filter(server=server, name=tool).exists():
-            return
-        Tool.objects.create(
-            server=server,
-            name=tool,
-            exposed_name=tool_names(server, now).give(tool),
-            definition={},
-            digest="",
-            gone_at=now,
-            **values_of(Policy(approval=True, approval_when=when, approval_group=group, approval_quorum=quorum)),
-        )
+        server = locked_with_names(server_id)
+        if not Tool.objects.filter(server=server, name=tool).exists():
+            policy = Policy(approval=True, approval_when=when, approval_group=group, approval_quorum=quorum)
+            preset_tool(server, tool, policy)
+
+
+def preset_tool(server: Server, name: str, policy: Policy) -> Tool:
+    """Store the policy of a tool that is not listed yet, in a transaction of `locked_with_names`."""
+    now = datetime.now(UTC)
+    return Tool.objects.create(
+        server=server,
+        name=name,
+        exposed_name=tool_names(server, now).give(name),
+        definition={},
+        digest="",
+        gone_at=now,
+        **values_of(policy),
+    )
 
 
 def store_snapshot(

@@ -33,14 +33,24 @@ from taskhub.domain.catalogue.given import (
     checked_pinned,
     sealed,
 )
+from taskhub.domain.catalogue.naming import locked_with_names
 from taskhub.domain.catalogue.reads import spec_of, vault
 from taskhub.domain.catalogue.spec import parse_spec
-from taskhub.domain.catalogue.sync import drop_oauth, is_target, new_server, set_shared, set_target, shown_given
+from taskhub.domain.catalogue.sync import (
+    drop_oauth,
+    is_target,
+    new_server,
+    preset_tool,
+    set_shared,
+    set_target,
+    shown_given,
+)
 from taskhub.domain.hints.announce import notify
 from taskhub.lib.signing import InvalidToken
 from taskhub.store.models import ConnectionTest, Interest, Offer, Server, ServerOAuth, Timing, Tool, ToolVersion
 
 NOTHING: Final[Pairs] = MappingProxyType({})
+MAX_TOOL_NAME: Final = 128
 _OBJECT_APART: Final = "an object in a process of its own"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{1,4096}")
@@ -71,7 +81,7 @@ def set_tool_policy(*, tenant_id: int, tool_id: int, policy: Policy, actor: Acto
                 f"Somebody changed the policy of {tool.exposed_name} meanwhile. This is the policy as it is now;"
                 " nothing of yours was saved."
             )
-        if policy.companion != tool.companion:
+        if policy.companion != tool.companion and tool.server.catalogue_at is not None:
             _check_companion(tool, policy.companion)
         before, wanted = values_of(tool), values_of(policy)
         changed = [name for name in POLICY_FIELDS if before[name] != wanted[name]]
@@ -87,6 +97,38 @@ def set_tool_policy(*, tenant_id: int, tool_id: int, policy: Policy, actor: Acto
             actor=actor,
             before={name: before[name] for name in changed},
             after={name: wanted[name] for name in changed},
+        )
+        notify(CatalogueChanged())
+    return True
+
+
+def set_policy_by_name(*, tenant_id: int, server_id: int, name: str, policy: Policy, actor: Actor) -> bool:
+    """Set the policy of a tool by the server's own name for it. The tools of a server that was never listed are not
+    known: there the policy applies from the first listing on. Returns `False` if nothing differed. Raises `NotFound`,
+    or `Invalid` naming the field, which is `name` if the server has no such tool."""
+    check_policy(policy)
+    with transaction.atomic():
+        if not Server.objects.filter(pk=server_id, tenant_id=tenant_id, removed_at=None).exists():
+            raise NotFound("No such server.")
+        server = locked_with_names(server_id)
+        known = Tool.objects.filter(server=server, name=name).first()
+        if known is not None:
+            return set_tool_policy(tenant_id=tenant_id, tool_id=known.pk, policy=policy, actor=actor)
+        if server.catalogue_at is not None:
+            raise Invalid(f"{server.name} has no tool {name[:128]}.", field="name")
+        if not 0 < len(name) <= MAX_TOOL_NAME or not name.isprintable():
+            raise Invalid(f"A tool's name has 1 to {MAX_TOOL_NAME} printable characters.", field="name")
+        before, wanted = values_of(Policy()), values_of(policy)
+        changed = [field for field in POLICY_FIELDS if before[field] != wanted[field]]
+        if not changed:
+            return False
+        record_event(
+            "tool.policy.changed",
+            tenant_id=tenant_id,
+            target=preset_tool(server, name, policy).exposed_name,
+            actor=actor,
+            before={field: before[field] for field in changed},
+            after={field: wanted[field] for field in changed},
         )
         notify(CatalogueChanged())
     return True

@@ -17,6 +17,7 @@ from taskhub.control import (
     applications,
     audit,
     clients,
+    configuration,
     credentials,
     people,
     questions,
@@ -44,6 +45,10 @@ pytestmark = pytest.mark.django_db
 
 UseCase = Callable[[Caller, SimpleNamespace], Any]
 ADMINS = {"admin"}
+
+
+def no_secrets(kind: str, name: str) -> str:
+    raise AssertionError
 
 
 USE_CASES: dict[str, tuple[set[str], UseCase]] = {
@@ -96,6 +101,10 @@ USE_CASES: dict[str, tuple[set[str], UseCase]] = {
         ADMINS,
         lambda by, on: servers.set_policy_by_name(by, on.server, on.tool_name, Policy(max_attempts=2)),
     ),
+    "configuration.apply_configuration": (
+        ADMINS,
+        lambda by, on: configuration.apply_configuration(by, "format: 1\nclients: [{name: new}]\n", lookup=no_secrets),
+    ),
     "rules.save_rules": (
         ADMINS,
         lambda by, on: rules.save_rules(by, [Rule(name="new", when="", then=Then.ASK)], expected=0),
@@ -140,6 +149,7 @@ OF_ONE = {
 """Tried where a consent is made, or a grant: tests/domain/oauth, tests/console/test_applications_page.py,
 tests/console/test_server_oauth.py."""
 READS = {
+    "configuration.export_configuration",
     "applications.find_application",
     "clients.find_client",
     "rules.rules",
@@ -155,6 +165,7 @@ READS = {
 NOTHING_ELSEWHERE = {
     "clients.add_client",
     "clients.issue_token",
+    "configuration.apply_configuration",
     "servers.add_server",
     "servers.set_server",
     "servers.import_servers",

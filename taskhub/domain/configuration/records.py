@@ -1,0 +1,115 @@
+"""Records of a tenant's configuration. Their fields have the names that the file has; what has a default may be left
+out of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from taskhub.core.policy import Policy
+from taskhub.core.rules import Rule
+from taskhub.domain.clients.reads import OWN_ISSUER
+
+FORMAT: Final = 1
+"""The format of the file that this release reads and writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A text that is a secret, or holds one. Two are the same if they stand for the same value."""
+
+    text: str = field(compare=False)
+    """As the file writes it, with references."""
+    value: str | None = field(repr=False)
+    """With the references filled in; `None` if it is not known: another `SECRET_KEY` encrypted it, or a reference leads
+    nowhere."""
+    missing: str = field(default="", compare=False)
+    """Why a reference leads nowhere, as text for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spec(Given):
+    """A server's address or command."""
+
+    shown: str = ""
+    """As people are shown it, with hidden secrets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OAuthConfig:
+    """How the hub is authorized at a server by OAuth (`domain.credentials.records.OAuthSettings`)."""
+
+    way: str
+    issuer: str = ""
+    client_id: str = ""
+    secret: Given | None = None
+    scopes: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerConfig:
+    """A server, and the policies of its tools by the server's own names for them."""
+
+    name: str
+    spec: Spec
+    prefix: str = ""
+    enabled: bool = True
+    shared: bool = False
+    own_process: bool = False
+    directory: str = ""
+    connect_seconds: int | None = None
+    calls_at_once: int | None = None
+    review: bool = False
+    pinned: str = ""
+    token: Given | None = None
+    headers: Mapping[str, Given] = field(default_factory=dict)
+    environment: Mapping[str, Given] = field(default_factory=dict)
+    oauth: OAuthConfig | None = None
+    tools: Mapping[str, Policy] = field(default_factory=dict)
+    """In a file: those that it lists. As it is: those whose policy is not the one of a new tool."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonConfig:
+    """A person with a role."""
+
+    username: str
+    role: str
+    groups: tuple[str, ...] = ()
+    enabled: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientConfig:
+    """A client, without its tokens. Of a client of another issuer, `subject` and `client_id` are those of its tokens;
+    of one whose tokens are issued here, both are its name."""
+
+    name: str
+    issuer: str = OWN_ISSUER
+    subject: str = ""
+    client_id: str = ""
+    locked: bool = False
+    patience_seconds: int | None = None
+    hub_tools: bool | None = None
+
+    @property
+    def own(self) -> bool:
+        """Whether its tokens are issued here."""
+        return self.issuer == OWN_ISSUER
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What tells it from all others: issuer, subject and client id."""
+        return (self.issuer, self.name, self.name) if self.own else (self.issuer, self.subject, self.client_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """The configuration of a tenant as it is. Servers and people are in the order of their names, clients in that of
+    their keys: the same for the same configuration, whatever the collation of the database."""
+
+    rules: tuple[Rule, ...]
+    servers: tuple[ServerConfig, ...]
+    people: tuple[PersonConfig, ...]
+    clients: tuple[ClientConfig, ...]

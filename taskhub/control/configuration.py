@@ -52,7 +52,7 @@ class Applied:
     kept: tuple[str, ...]
     """Secrets that the hub has and the file's references do not lead to, which were left alone."""
     newcomers: tuple[str, ...]
-    """The people who were added: nobody knows their passwords."""
+    """The people who were added: they have no passwords yet."""
     dropped: tuple[Dropped, ...]
     """Authorizations that were dropped, for `credentials.end_dropped`."""
 
@@ -166,6 +166,9 @@ class _Applying:
         if present is None:
             self._new_server(item)
             return
+        known = all(given.value is not None for _, given in _givens(wanted))
+        if known and replace(wanted, tools={}) == replace(present, tools={}):
+            return
         pk = servers.find_server(self._caller, wanted.name).id
         if not same_spec(present.spec, wanted.spec):
             spec = self._value(item, "spec", wanted.spec, None)
@@ -246,11 +249,13 @@ class _Applying:
 
     def _tools(self, item: Item[ServerConfig], present: ServerConfig | None) -> None:
         server, wanted = item.record.name, item.record.tools
+        there = {} if present is None else present.tools
+        if not item.says("tools") or wanted == there:
+            return
         pk = servers.find_server(self._caller, server).id
-        if item.says("tools") and present is not None:
-            there = {f"{server}/{name}": name for name in present.tools}
-            for key in self._rest("tool", there, {f"{server}/{name}" for name in wanted}):
-                servers.set_policy_by_name(self._caller, pk, there[key], Policy())
+        names = {f"{server}/{name}": name for name in there}
+        for key in self._rest("tool", names, {f"{server}/{name}" for name in wanted}):
+            servers.set_policy_by_name(self._caller, pk, names[key], Policy())
         for name, policy in wanted.items():
             try:
                 servers.set_policy_by_name(self._caller, pk, name, policy)
@@ -288,8 +293,12 @@ class _Applying:
 
     def _person(self, wanted: PersonConfig, present: PersonConfig | None) -> None:
         if present is None:
-            people.add_person(self._caller, username=wanted.username, role=wanted.role, groups=wanted.groups)
+            people.add_person(
+                self._caller, username=wanted.username, role=wanted.role, groups=wanted.groups, with_password=False
+            )
             self.newcomers.append(wanted.username)
+        elif (present.role, present.groups, present.enabled) == (wanted.role, wanted.groups, wanted.enabled):
+            return
         user_id = people.find_person(self._caller, wanted.username)
         if present is None or wanted.enabled != present.enabled:
             (people.enable_person if wanted.enabled else people.disable_person)(self._caller, user_id)

@@ -10,10 +10,17 @@ from taskhub.domain.people import writes
 
 
 def add_person(
-    caller: Caller, *, username: str, role: str, groups: Sequence[str] = (), password_due: bool = True
+    caller: Caller,
+    *,
+    username: str,
+    role: str,
+    groups: Sequence[str] = (),
+    password_due: bool = True,
+    with_password: bool = True,
 ) -> tuple[int, str]:
     """Add a person. Returns the user id and the generated password, which cannot be shown again. With `password_due`,
-    the person has to choose another password before anything else.
+    the person has to choose another password before anything else. Without a password, nobody can sign in as them
+    before `set_password`.
 
     Raises `Forbidden`, `Invalid` naming the field, or `Refused` for a username that is taken.
     """
@@ -24,6 +31,7 @@ def add_person(
         role=role,
         groups=groups,
         password_due=password_due,
+        with_password=with_password,
         actor=caller.actor,
     )
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
+from django.contrib.auth import get_user_model
 
 from taskhub.control import clients, people, rules, servers
 from taskhub.control.caller import Caller, of_person, of_shell
@@ -215,7 +216,11 @@ def test_the_only_admin_may_change_places() -> None:
     )
     applied = apply("format: 1\npeople: [{username: new, role: admin}]\n", prune=True)
     assert applied.newcomers == ("new",)
-    assert people.find_person(caller, "new")
+    new = people.find_person(caller, "new")
+    assert not get_user_model().objects.get(pk=new).has_usable_password()
+    people.set_password(caller, new)
+    assert apply("format: 1\npeople: [{username: new, role: admin}]\n").changes == ()
+    assert get_user_model().objects.get(pk=new).has_usable_password()
 
 
 def test_another_tenant_is_neither_exported_nor_touched() -> None:

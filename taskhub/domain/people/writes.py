@@ -34,10 +34,18 @@ _LETTERS: Final = "abcdefghjkmnpqrstuvwxyz23456789"
 
 
 def add_person(
-    *, tenant_id: int, username: str, role: str, groups: Sequence[str] = (), actor: Actor, password_due: bool = True
+    *,
+    tenant_id: int,
+    username: str,
+    role: str,
+    groups: Sequence[str] = (),
+    actor: Actor,
+    password_due: bool = True,
+    with_password: bool = True,
 ) -> tuple[int, str]:
     """Add a person to the tenant. Returns the user id and the generated password, which is stored as a hash only and
-    cannot be shown again. With `password_due`, the person has to choose another password before anything else.
+    cannot be shown again. With `password_due`, the person has to choose another password before anything else. Without
+    a password it is empty, and nobody can sign in as them before `give_password`.
 
     Raises `Invalid` naming the field, or `Refused` for a username that is taken.
     """
@@ -50,7 +58,7 @@ def add_person(
     wanted = _role(role)
     names = _groups(groups)
     users: Any = get_user_model()
-    password = _generated()
+    password = _generated() if with_password else None
     with transaction.atomic():
         # People could not tell apart two names that differ only in case.
         user = users.objects.select_for_update().filter(username__iexact=username).first()
@@ -78,7 +86,7 @@ def add_person(
             after={"role": wanted, "groups": names},
         )
         notify(StandingChanged())
-    return int(user.pk), password
+    return int(user.pk), password or ""
 
 
 def set_role(*, tenant_id: int, user_id: int, role: str, groups: Sequence[str] | None = None, actor: Actor) -> bool:

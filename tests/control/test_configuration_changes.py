@@ -264,3 +264,20 @@ def test_settings_of_tools_apply_from_the_first_listing_on() -> None:
     assert apply(text).changes == ()
     applied = apply(text.replace("{approval: true}", "{run_seconds: 5}"))
     assert applied.changes == ("tool a/deploy: approval false (was true), run_seconds 5 (was 900)",)
+
+
+def test_secrets_of_another_key_are_exported_by_name_and_given_anew(settings: Any) -> None:
+    everything(of_shell())
+    text = export_configuration(of_shell())
+    settings.SECRET_KEY = "another-key-of-this-hub"
+    assert export_configuration(of_shell()) == text
+    applied = apply(text)
+    assert [line.partition(":")[0] for line in applied.changes] == [
+        "server files",
+        "server mail",
+        "server paid",
+        "server weather",
+    ]
+    assert "server weather: token replaced, header X-Api-Key replaced" in applied.changes
+    assert {server.unusable for server in enabled_servers()} == {""}
+    assert apply(text).changes == ()

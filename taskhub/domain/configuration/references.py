@@ -84,16 +84,16 @@ def spec_given(text: str, lookup: Lookup) -> Spec:
     return Spec(text, spec_of(found.transport, found.target), "", written)
 
 
-def same_spec(one: Spec, other: Spec) -> bool:
-    """Whether both are the same address or the same words of a command. One whose secrets are not known is compared as
-    it is shown."""
-    if one.value is None or other.value is None:
-        return one.shown == other.shown
-    if one.value == other.value:
-        return True
-    if not (one.value.startswith(_STDIO) and other.value.startswith(_STDIO)):
+def same_spec(present: Spec, wanted: Spec) -> bool:
+    """Whether both are the same address or the same words of a command. Where the wanted secrets are not known, they
+    are compared as they are shown; where those of the present are not known, they are not the same."""
+    if wanted.value is None:
+        return present.shown == wanted.shown
+    if present.value is None or present.value == wanted.value:
+        return present.value is not None
+    if not (present.value.startswith(_STDIO) and wanted.value.startswith(_STDIO)):
         return False
-    return shlex.split(one.value) == shlex.split(other.value)
+    return shlex.split(present.value) == shlex.split(wanted.value)
 
 
 class References:

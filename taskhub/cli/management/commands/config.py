@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from argparse import ArgumentParser
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -24,6 +25,10 @@ DIFFERS: Final = 2
 command: so one that ends by accident never looks as if there were changes to apply."""
 MAX_SECRET_FILE: Final = 65_536
 """Bytes of a file that a reference leads to."""
+
+
+MOST_NAMED: Final = 20
+"""Names of what a file does not list."""
 
 
 class Command(BaseCommand):
@@ -90,7 +95,7 @@ class Command(BaseCommand):
         lines = "1 change" if count == 1 else f"{count:,} changes"
         self.stdout.write("Nothing differs." if not count else f"{lines} to apply." if dry_run else f"{lines} applied.")
         if applied.unlisted:
-            self.stdout.write(spelled(f"Not listed, and left alone: {', '.join(applied.unlisted)}."))
+            self.stdout.write(spelled(f"Not listed, and left alone: {_some(applied.unlisted)}."))
         if applied.kept:
             self.stdout.write(spelled(f"Secrets left as they are: {', '.join(applied.kept)}."))
         if dry_run:
@@ -108,6 +113,11 @@ class _Parser(CommandParser):
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         """See above."""
         super().exit(min(status, 1), message)
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
 
 
 def _look_up(kind: str, name: str) -> str:

@@ -70,6 +70,7 @@ urlpatterns = [
     path("servers/import/add", server_import.server_import_add, name="server-import-add"),
     path("servers/<int:pk>/", servers.server_detail, name="server-detail"),
     path("servers/<int:pk>/edit", servers.server_edit, name="server-edit"),
+    path("servers/<int:pk>/release", servers.server_release, name="server-release"),
     path("servers/<int:pk>/remove", servers.server_remove, name="server-remove"),
     path("servers/<int:pk>/test", servers.server_test, name="server-test"),
     path("servers/<int:pk>/refresh", servers.server_refresh, name="server-refresh"),

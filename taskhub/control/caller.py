@@ -24,6 +24,8 @@ class Caller:
     tenant_id: int
     actor: Actor
     person: Person | None = None
+    for_file: bool = False
+    """Whether it applies a file of configuration (`control.configuration`)."""
 
     def may(self, permission: str) -> bool:
         """Whether the caller has the permission."""

@@ -90,8 +90,7 @@ def apply_configuration(
     if len(reason) > MAX_REASON or not reason.isprintable():
         raise Invalid(f"A reason has at most {MAX_REASON} printable characters.", field="reason")
     document = read_document(text, lookup)
-    if reason:
-        caller = replace(caller, actor=caller.because(reason))
+    caller = replace(caller, actor=caller.because(reason) if reason else caller.actor, for_file=True)
     with transaction.atomic():
         reads.lock(caller.tenant_id)
         before = reads.present(caller.tenant_id)
@@ -207,7 +206,7 @@ class _Applying:
         """What is to change about the server, besides its spec and how it is authorized by OAuth."""
         wanted = item.record
         edit: dict[str, Any] = {}
-        for name in ("prefix", "directory", "pinned", "shared", "own_process", "review"):
+        for name in ("prefix", "directory", "pinned", "shared", "own_process", "review", "by_file"):
             if getattr(wanted, name) != getattr(present, name):
                 edit[name] = getattr(wanted, name)
         for name in ("connect_seconds", "calls_at_once"):
@@ -232,8 +231,8 @@ class _Applying:
         wanted = item.record
         if wanted.oauth is not None:
             self._oauth(item, pk, wanted.oauth, present.oauth)
-        if wanted.shared != present.shared:
-            servers.edit_server(self._caller, pk, ServerEdit(shared=wanted.shared))
+        if (wanted.shared, wanted.by_file) != (present.shared, present.by_file):
+            servers.edit_server(self._caller, pk, ServerEdit(shared=wanted.shared, by_file=wanted.by_file))
         if wanted.enabled != present.enabled:
             servers.set_server_enabled(self._caller, pk, enabled=wanted.enabled)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from taskhub.control.caller import Caller
 from taskhub.control.questions import closed_to
+from taskhub.control.reserved import refuse_reserved
 from taskhub.core.errors import Invalid, NotFound, Refused
 from taskhub.core.states import QuestionKind
 from taskhub.domain.credentials import flow, reads, writes
@@ -18,6 +19,7 @@ def set_oauth(caller: Caller, server_id: int, wanted: OAuthSettings | None) -> D
     are dropped: give them to `end_dropped` when that is committed. Raises `Forbidden`, `NotFound`, or `Invalid` naming
     the field."""
     caller.require("server.manage", f"set the OAuth of server {server_id}")
+    refuse_reserved(caller, server_id=server_id)
     return writes.set_oauth(tenant_id=caller.tenant_id, server_id=server_id, wanted=wanted, actor=caller.actor)
 
 

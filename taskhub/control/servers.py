@@ -9,6 +9,7 @@ from django.db import transaction
 
 from taskhub.control import credentials
 from taskhub.control.caller import Caller
+from taskhub.control.reserved import refuse_reserved
 from taskhub.core.errors import Invalid, NotFound, Refused
 from taskhub.core.policy import Policy
 from taskhub.domain.catalogue import breakers, confirmations, connection_tests, reads, sync, writes
@@ -159,10 +160,19 @@ def find_server(caller: Caller, name: str) -> ServerRow:
     return found
 
 
+def release_server(caller: Caller, server_id: int) -> None:
+    """Let pages change a server that was left to a file of configuration, until the file is applied again. Raises
+    `Forbidden` or `NotFound`."""
+    caller.require("server.manage", f"release server {server_id} from its file")
+    edit = ServerEdit(by_file=False)
+    writes.edit_server(tenant_id=caller.tenant_id, server_id=server_id, edit=edit, actor=caller.actor)
+
+
 def edit_server(caller: Caller, server_id: int, edit: ServerEdit) -> None:
     """Change how a server is reached and used, and what it is given: all of the edit or nothing.
     Raises `Forbidden`, `NotFound`, or `Invalid` naming the field."""
     caller.require("server.manage", f"edit server {server_id}")
+    refuse_reserved(caller, server_id=server_id)
     writes.edit_server(tenant_id=caller.tenant_id, server_id=server_id, edit=edit, actor=caller.actor)
 
 
@@ -179,6 +189,7 @@ def remove_server(caller: Caller, server_id: int, *, confirmed: bool = False) ->
     and their results are stored. Returns the calls that had not ended. Raises `Forbidden`, `NotFound`, or `Refused` if
     there are such calls and this is not `confirmed`."""
     caller.require("server.manage", f"remove server {server_id}")
+    refuse_reserved(caller, server_id=server_id)
     with transaction.atomic():
         writes.remove_server(tenant_id=caller.tenant_id, server_id=server_id, actor=caller.actor)
         live = live_calls(server_id)
@@ -221,6 +232,7 @@ def set_server_token(caller: Caller, server_id: int, token: str) -> None:
     """Set the bearer token that is sent to the server; empty for none. Raises `Forbidden`, `NotFound`, or `Invalid`
     naming the field."""
     caller.require("server.manage", f"set the token of server {server_id}")
+    refuse_reserved(caller, server_id=server_id)
     writes.set_server_token(tenant_id=caller.tenant_id, server_id=server_id, token=token, actor=caller.actor)
 
 
@@ -228,6 +240,7 @@ def set_server_calls(caller: Caller, server_id: int, calls_at_once: int | None) 
     """Set how many calls each worker may send to the server at once; `None` for the default. Raises `Forbidden`,
     `NotFound`, or `Invalid` naming the field."""
     caller.require("server.manage", f"set the concurrent calls of server {server_id}")
+    refuse_reserved(caller, server_id=server_id)
     writes.set_server_calls(
         tenant_id=caller.tenant_id, server_id=server_id, calls_at_once=calls_at_once, actor=caller.actor
     )
@@ -249,6 +262,7 @@ def set_policy(caller: Caller, tool_id: int, policy: Policy, *, seen: str | None
     Raises `Forbidden`, `NotFound`, `Invalid` naming the field, or `Refused` if the policy has changed since `seen`.
     """
     caller.require("server.manage", f"set the policy of tool {tool_id}")
+    refuse_reserved(caller, tool_id=tool_id)
     return writes.set_tool_policy(
         tenant_id=caller.tenant_id, tool_id=tool_id, policy=policy, seen=seen, actor=caller.actor
     )
@@ -258,6 +272,7 @@ def set_policy_by_name(caller: Caller, server_id: int, name: str, policy: Policy
     """The same for a tool by the server's own name for it, also before the first listing has it
     (`writes.set_policy_by_name`). Raises `Forbidden`, `NotFound`, or `Invalid` naming the field."""
     caller.require("server.manage", f"set the policy of tool {name[:128]} of server {server_id}")
+    refuse_reserved(caller, server_id=server_id)
     return writes.set_policy_by_name(
         tenant_id=caller.tenant_id, server_id=server_id, name=name, policy=policy, actor=caller.actor
     )

@@ -596,6 +596,7 @@ CREATE TABLE public.server (
     connect_seconds integer,
     prefix character varying(64) DEFAULT ''::character varying NOT NULL,
     review boolean DEFAULT false NOT NULL,
+    by_file boolean DEFAULT false NOT NULL,
     calls_at_once integer,
     shared boolean DEFAULT false NOT NULL,
     enabled boolean DEFAULT true NOT NULL,

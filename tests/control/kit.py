@@ -59,7 +59,7 @@ def everything(caller: Caller) -> None:
         review=True,
         pinned="2025-11-25",
     )
-    servers.edit_server(caller, weather, ServerEdit(shared=True))
+    servers.edit_server(caller, weather, ServerEdit(shared=True, by_file=True))
     files = servers.add_server(
         caller,
         name="files",

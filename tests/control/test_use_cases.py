@@ -84,6 +84,7 @@ USE_CASES: dict[str, tuple[set[str], UseCase]] = {
         ADMINS,
         lambda by, on: servers.import_servers(by, [FileServer("new", "https://example.com/mcp")]),
     ),
+    "servers.release_server": (ADMINS, lambda by, on: servers.release_server(by, on.own_file)),
     "servers.edit_server": (ADMINS, lambda by, on: servers.edit_server(by, on.server, ServerEdit(prefix="a_"))),
     "servers.confirm_tools": (ADMINS, lambda by, on: servers.confirm_tools(by, on.server, {on.tool: "0" * 64})),
     "servers.remove_server": (ADMINS, lambda by, on: servers.remove_server(by, on.server, confirmed=True)),
@@ -212,12 +213,20 @@ def everything(tenant: Any) -> SimpleNamespace:
         client=clients.find_client(shell, context.pk),
         token=issue_token(tenant_id=tenant.pk, client="ci", actor=shell.actor)[1].pk,
         server=server.pk,
+        own_file=server_of_file(tenant),
         tool=tool.id,
         tool_name=tool.name,
         person=person.user_id,
         username=person.username,
         application=application,
     )
+
+
+def server_of_file(tenant: Any) -> int:
+    found = make_server(tenant)
+    found.by_file = True
+    found.save(update_fields=["by_file"])
+    return int(found.pk)
 
 
 def caller(person: Person) -> Caller:

@@ -116,6 +116,15 @@ def server_test(request: ConsoleRequest, pk: int) -> HttpResponse:
 
 @page("server.manage")
 @require_POST
+def server_release(request: ConsoleRequest, pk: int) -> HttpResponse:
+    """Take the server out of the hands of a file of configuration."""
+    control.release_server(request.caller, id_of(pk))
+    messages.success(request, "The server can be changed here, until the file is applied again.")
+    return redirect("server-detail", pk)
+
+
+@page("server.manage")
+@require_POST
 def server_remove(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Remove the server for good."""
     server = servers.server_detail(request.person.tenant_id, id_of(pk))
@@ -216,6 +225,8 @@ def tool_policy(request: ConsoleRequest, pk: int, tool: int) -> HttpResponse:
         form.refuse(error)
         return detail(request, pk, tool, form, status=400)
     except Refused as error:
+        if "by_file" in error.data:
+            raise
         # Somebody else changed the policy meanwhile: show theirs, and drop the input, which was made for an older one.
         messages.error(request, error.message, extra_tags=AT_POLICY)
         return detail(request, pk, tool, status=409)
@@ -281,6 +292,7 @@ def detail(
     show_all = "all" in request.GET
     shown_rows = len(resources) if show_all else SHOWN_OFFERS
     can_manage = request.caller.may("server.manage")
+    can_change = can_manage and not server.by_file
     oauth = oauth_of(server.id) if server.oauth else None
     shown = form or (PolicyForm(tool) if tool is not None else None)
     if shown is not None:
@@ -312,20 +324,21 @@ def detail(
             "groups": servers.known_groups(tenant_id) if tool is not None else (),
             "toggling": can_manage and ("toggle" in request.GET or disable_form),
             "disable_form": disable_form or ServerDisableForm(),
-            "removing": live_calls(server.id) if can_manage and "remove" in request.GET else None,
+            "removing": live_calls(server.id) if can_change and "remove" in request.GET else None,
             "test": latest_test(server.id) if can_manage else None,
-            "editing": can_manage and ("edit" in request.GET or edit_form),
+            "editing": can_change and ("edit" in request.GET or edit_form),
             "edit_form": edit_form or ServerEditForm(server),
-            "setting_token": can_manage and server.transport == "http" and ("token" in request.GET or token_form),
+            "setting_token": can_change and server.transport == "http" and ("token" in request.GET or token_form),
             "token_form": token_form or ServerTokenForm(),
             "oauth": oauth,
             "grants": _grants(request, server.id) if oauth else (),
-            "setting_oauth": can_manage and server.transport == "http" and ("oauth" in request.GET or oauth_form),
+            "setting_oauth": can_change and server.transport == "http" and ("oauth" in request.GET or oauth_form),
             "oauth_form": oauth_form or ServerOAuthForm.of(oauth),
-            "setting_calls": can_manage and ("calls" in request.GET or calls_form),
+            "setting_calls": can_change and ("calls" in request.GET or calls_form),
             "calls_form": calls_form
             or ServerCallsForm(initial={"calls_at_once": server.calls_at_once if server.calls_said else None}),
             "can_manage": can_manage,
+            "can_change": can_change,
             "can_audit": request.caller.may("audit.view"),
         },
         status=status,

@@ -85,9 +85,10 @@ EVENTS: Final[dict[str, Shape]] = {
     "server.added": Shape("A server was connected.", after=f"transport target prefix token {_GIVEN}"),
     "server.changed": Shape(
         "A server has another address, prefix, directory, time to connect or pinned version; or a process of its own,"
-        " or clients that share its processes, or no more.",
-        f"transport? target? prefix? shared? {_GIVEN}",
-        f"transport? target? prefix? shared? {_GIVEN}",
+        " or clients that share its processes, or no more; or it is left to a file of configuration (`by_file`), or no"
+        " more.",
+        f"transport? target? prefix? shared? by_file? {_GIVEN}",
+        f"transport? target? prefix? shared? by_file? {_GIVEN}",
     ),
     "server.headers.changed": Shape(
         "Headers for a server were set or dropped. `given`: those with a new value.", "headers", "headers given"

@@ -20,7 +20,8 @@ class ServerEdit:
     and `connect_seconds` are 0 for the default, `token` and `pinned` are empty for none. `headers` and `environment`
     are all that the server is to have; those that are left out are removed. `shared`: whether clients share its
     processes or sessions. `own_process`: whether a `python:` server runs in a process of its own.
-    With `review` its new and changed tools wait for a person.
+    With `review` its new and changed tools wait for a person. `by_file`: whether pages leave it to a file of
+    configuration.
     """
 
     spec: str | None = None
@@ -31,6 +32,7 @@ class ServerEdit:
     own_process: bool | None = None
     directory: str | None = None
     review: bool | None = None
+    by_file: bool | None = None
     headers: Pairs | None = field(default=None, repr=False)
     environment: Pairs | None = field(default=None, repr=False)
     pinned: str | None = None

@@ -43,6 +43,8 @@ class ServerRow:
     prefix: str
     review: bool
     """Whether its new and changed tools wait for a person."""
+    by_file: bool
+    """Whether a file of configuration alone changes it, and the policies of its tools."""
     enabled: bool
     disabled_reason: str
     state: str
@@ -316,6 +318,13 @@ def approvers(tenant_id: int, group: str, roles: Sequence[str]) -> int:
     return found.filter(groups__contains=[group]).count() if group else found.count()
 
 
+def left_to_file(tenant_id: int, *, server_id: int | None = None, tool_id: int | None = None) -> str:
+    """The name of the server, or that of the tool, if a file of configuration alone changes it; else empty."""
+    found = Server.objects.filter(tenant_id=tenant_id, removed_at=None, by_file=True)
+    found = found.filter(tools=tool_id) if server_id is None else found.filter(pk=server_id)
+    return found.values_list("name", flat=True).first() or ""
+
+
 def vault() -> Vault:
     """Encrypts the secrets of servers under `SECRET_KEY`."""
     return Vault(settings.SECRET_KEY.encode())
@@ -391,6 +400,7 @@ def _server(row: Any) -> ServerRow:
         target=row.target,
         prefix=row.prefix,
         review=row.review,
+        by_file=row.by_file,
         enabled=row.enabled,
         disabled_reason=row.disabled_reason,
         state="unreachable" if unreadable and row.enabled else row.state,

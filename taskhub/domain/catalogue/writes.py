@@ -306,6 +306,8 @@ def _plain(server: Server, edit: ServerEdit, *, runs: bool) -> dict[str, Any]:
         changed["directory"] = _checked_directory(edit.directory, runs=runs)
     if edit.connect_seconds is not None:
         changed["connect_seconds"] = checked_connect_seconds(edit.connect_seconds or None)
+    if edit.by_file is not None:
+        changed["by_file"] = edit.by_file
     if edit.pinned is not None:
         changed["pinned"] = checked_pinned(edit.pinned, server.target)
     return changed
@@ -373,7 +375,7 @@ def remove_server(*, tenant_id: int, server_id: int, actor: Actor) -> None:
     server.sealed_target = server.credentials = None
     server.headers, server.environment = {}, {}
     server.enabled, server.state, server.problem, server.disabled_reason = False, "disabled", "", ""
-    server.removed_at = now
+    server.removed_at, server.by_file = now, False
     server.save(
         update_fields=[
             "sealed_target",
@@ -385,6 +387,7 @@ def remove_server(*, tenant_id: int, server_id: int, actor: Actor) -> None:
             "problem",
             "disabled_reason",
             "removed_at",
+            "by_file",
         ]
     )
     record_event("server.removed", tenant_id=tenant_id, target=server.name, actor=actor, before=before)

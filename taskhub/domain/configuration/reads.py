@@ -26,8 +26,8 @@ from taskhub.lib.signing import InvalidToken
 from taskhub.store.models import AuthContext, Membership, Server, ServerOAuth, Tenant, Tool
 
 _PLAIN: Final = (
-    *("prefix", "enabled", "shared", "own_process", "directory", "connect_seconds", "calls_at_once", "review"),
-    "pinned",
+    *("by_file", "prefix", "enabled", "shared", "own_process", "directory", "connect_seconds", "calls_at_once"),
+    *("review", "pinned"),
 )
 """The columns of a server that are settings as they are."""
 

@@ -53,6 +53,8 @@ class ServerConfig:
 
     name: str
     spec: Spec
+    by_file: bool = False
+    """Whether pages leave the server, and the policies of its tools, to the file."""
     prefix: str = ""
     enabled: bool = True
     shared: bool = False

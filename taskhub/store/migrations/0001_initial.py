@@ -421,6 +421,7 @@ class Migration(migrations.Migration):
                 ("connect_seconds", models.IntegerField(null=True)),
                 ("prefix", models.CharField(blank=True, db_default="", max_length=64)),
                 ("review", models.BooleanField(db_default=False)),
+                ("by_file", models.BooleanField(db_default=False)),
                 ("calls_at_once", models.IntegerField(null=True)),
                 ("shared", models.BooleanField(db_default=False)),
                 ("enabled", models.BooleanField(db_default=True)),

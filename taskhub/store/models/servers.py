@@ -36,6 +36,8 @@ class Server(models.Model):
     prefix = models.CharField(max_length=64, db_default="", blank=True)
     review = models.BooleanField(db_default=False)
     """Whether its new and changed tools wait for a person before they are offered."""
+    by_file = models.BooleanField(db_default=False)
+    """Whether a file of configuration alone changes it, and the policies of its tools."""
     calls_at_once = models.IntegerField(null=True)
     shared = models.BooleanField(db_default=False)
     """Whether clients share its processes or sessions, which otherwise belong to one client each."""

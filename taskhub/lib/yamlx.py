@@ -21,12 +21,13 @@ MAX_DEPTH: Final = 32
 """Deepest nesting accepted."""
 MAX_NODES: Final = 200_000
 """Most values accepted in one document."""
+MAX_DIGITS: Final = 1_000
+"""Most digits of a whole number."""
 
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's parser takes a twentieth of the time
 _INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]*)")
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 _WORDS: Final[Mapping[str, bool | None]] = {"true": True, "false": False, "null": None, "~": None, "": None}
-_WIDEST: Final = 2**63
 _MERGE: Final = "<<"
 
 
@@ -160,8 +161,8 @@ def _scalar(event: Any, line: int) -> str | int | float | bool | None:
         return _WORDS[text]
     if not _NUMBER.fullmatch(text):
         return text
-    if _INTEGER.fullmatch(text) and len(text) <= 20 and -_WIDEST <= (whole := int(text)) < _WIDEST:
-        return whole
+    if _INTEGER.fullmatch(text) and len(text) <= MAX_DIGITS:
+        return int(text)
     if _INTEGER.fullmatch(text) or not math.isfinite(number := float(text)):
         raise YamlError("The number is out of range.", line)
     return number

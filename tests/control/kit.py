@@ -92,6 +92,8 @@ def everything(caller: Caller) -> None:
     for name in ("ci-bot", "idle"):
         clients.issue_token(caller, name, scopes=["tasks:call"], days=1)
     robot = clients.add_client(caller, name="robot", issuer="https://idp.example", subject="svc-1", client_id="app")
+    nobody = clients.add_client(caller, name="anonymous", issuer="", subject="anonymous", client_id="")
+    clients.lock_client(caller, clients.find_client(caller, nobody))
     clients.lock_client(caller, clients.find_client(caller, AuthContext.objects.get(name="ci-bot").pk))
     clients.set_caller_settings(caller, clients.find_client(caller, robot), patience_seconds=60, hub_tools=False)
     listed = [

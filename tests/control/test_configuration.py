@@ -22,7 +22,7 @@ def test_what_one_hub_exports_makes_another_the_same() -> None:
     assert not Server.objects.exists()
     applied = apply(text)
     assert export_configuration(of_shell()) == text
-    assert len(applied.changes) == 4 + 5 + 2 + 3 + 3
+    assert len(applied.changes) == 4 + 5 + 2 + 3 + 4
     assert applied.newcomers == ("Root", "ann", "ben@example.com")
     (files, local, paid, weather) = sorted(enabled_servers(), key=lambda server: server.name)
     assert (weather.token, dict(weather.own_headers)) == ("t0ken-of-weather", {"X-Api-Key": "h3ader-of-weather"})

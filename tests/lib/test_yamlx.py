@@ -13,7 +13,7 @@ TEXTS = some.text(some.characters(exclude_categories=["Cs"], exclude_characters=
 SCALARS = (
     some.none()
     | some.booleans()
-    | some.integers(-(2**63), 2**63 - 1)
+    | some.integers()
     | some.floats(allow_nan=False, allow_infinity=False)
     | TEXTS
     | some.sampled_from(["no", "on", "1e3", "1E5", "-0", "010", "0o7", "1:30", "~", "", "null", "<<x", "2026-11-26"])
@@ -70,7 +70,6 @@ def test_values_have_the_line_of_their_key() -> None:
         ("a: 1\nb: \0", 2, "U+0000 (null), which does not show"),
         ("a: 1\n\nb: 'x\u202ey'", 3, "U+202E (right-to-left override), which does not show"),
         ("a: 1\u2028b: 2", 1, "U+2028"),
-        ("a: 9223372036854775808", 1, "out of range"),
         (f"a: {'9' * 5000}", 1, "out of range"),
         ("a: 1e999", 1, "out of range"),
         ("a:\n " + "[" * MAX_DEPTH + "]" * MAX_DEPTH, 2, f"At most {MAX_DEPTH} levels"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,8 +16,9 @@ from taskhub.core.errors import Forbidden, Invalid
 from taskhub.core.rules import Rule, Then
 from taskhub.core.states import Door
 from taskhub.domain.catalogue.sync import Listed, enabled_servers, store_snapshot
-from taskhub.store.models import Event, Membership, Server, Tool
+from taskhub.store.models import AuthContext, Event, Membership, Server, Tool
 from tests.control.kit import OTHERS, SECRETS, apply, everything, state
+from tests.domain import kit
 from tests.factories import make_context, make_person, make_task, make_tenant, make_tool
 
 pytestmark = pytest.mark.django_db
@@ -281,3 +283,16 @@ def test_secrets_of_another_key_are_exported_by_name_and_given_anew(settings: An
     assert "server weather: token replaced, header X-Api-Key replaced" in applied.changes
     assert {server.unusable for server in enabled_servers()} == {""}
     assert apply(text).changes == ()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_who_apply_a_file_at_once_the_second_finds_nothing_to_change() -> None:
+    of_shell()
+    text = "format: 1\npeople: [{username: ann, role: admin}]\nclients: [{name: ci}]\n" + ACME.partition("\n")[2]
+    crew = kit.Crew(2)
+    try:
+        found: list[Any] = crew.race(partial(apply, text), partial(apply, text))
+    finally:
+        crew.close()
+    assert sorted(len(each.changes) for each in found) == [0, 3]
+    assert (Server.objects.count(), Membership.objects.count(), AuthContext.objects.count()) == (1, 1, 1)

@@ -405,6 +405,7 @@ def _facts(row: ServerRow) -> dict[str, Any]:
         "prefix": row.prefix,
         "calls_at_once": row.calls_at_once,
         "review": row.review,
+        "by_file": row.by_file,
         "connect_seconds": row.connect_seconds,
         "shared": row.shared,
         "token": row.has_token,

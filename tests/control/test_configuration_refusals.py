@@ -45,7 +45,7 @@ WRONG: dict[str, tuple[str, int, str]] = {
     "a verdict that there is not": (
         HEAD + "rules:\n" + RULE.format("a", "''", "maybe"),
         5,
-        "rule 1: then: A rule says",
+        "rule 1: then: Give one of hide, deny, ask, allow, not",
     ),
     "two rules of a name": (
         HEAD + "rules:\n" + RULE.format("a", "''", "allow") * 2,

@@ -161,6 +161,10 @@ class NewTask:
     """A random id of the plain call that waits for the task (`domain.tasks.callers`); `None` if no plain call waits."""
     join_session: int | None = None
     """The session whose calls alone may be joined, where callers without a token share one client; else `None`."""
+    permit_seconds: int | None = None
+    """For a task that is only decided (`core.versions.DECIDED_ONLY`): how long the permit can be redeemed."""
+    wanted_seconds: int | None = None
+    """Seconds in which an approval of the call is to be decided; `None` for the question's own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,9 @@ class Proposal(StrEnum):
     SEP_2557 = "sep-2557"
 
 
+DECIDED_ONLY: Final = "approvals"
+"""In place of the revision of a task that is only decided, and never run: a request of `/api/v1/approvals`."""
+
 OF_CALLER: Final = "caller"
 """In place of the version that a server is pinned to: that of each caller, where the server speaks both eras."""
 

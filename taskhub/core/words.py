@@ -56,6 +56,8 @@ WORDS: Final = MappingProxyType({
     "expired": "Expired before a worker took it",
     "not_run": "Not run: %s",
     "not_continued": "Not continued: %s",
+    "permitted": "Approved. The client got a permit, and makes the call itself.",
+    "not_permitted": "No permit: %s",
     "server_removed": "its server has been removed",
     "client_locked_out": "its client has been locked out",
     "tool_turned_off": "the tool has been turned off",

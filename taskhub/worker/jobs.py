@@ -24,6 +24,7 @@ from taskhub.domain.audit.seal import seal_events
 from taskhub.domain.audit.verify import record_verdict, verify_audit
 from taskhub.domain.oauth import applications
 from taskhub.domain.people.browser_sessions import purge_sign_ins
+from taskhub.domain.permits.writes import purge_permits
 from taskhub.domain.sessions.reads import IDLE_DAYS
 from taskhub.domain.sessions.writes import purge_sessions, purge_streams
 from taskhub.domain.tasks.sweep import purge
@@ -70,8 +71,8 @@ async def run() -> None:
 @django_app.task(name="taskhub.purge", queue=QUEUE, queueing_lock="purge")
 def purge_old(timestamp: int) -> None:
     """Delete, in batches, ended tasks past the retention, idle sessions, streams that cannot be resumed any more,
-    expired browser sessions, rows of sessions at servers that have ended, and lines of commands. The job fails if one
-    of these six fails; `doctor` reports it."""
+    expired browser sessions, rows of sessions at servers that have ended, lines of commands, and permits that have
+    expired. The job fails if one of these seven fails; `doctor` reports it."""
     try:
         run_each(
             {
@@ -79,6 +80,7 @@ def purge_old(timestamp: int) -> None:
                 "purging sessions": lambda: _all(lambda: purge_sessions(idle_days=IDLE_DAYS)),
                 "purging sessions at servers": lambda: _all(purge_upstream_sessions),
                 "purging lines of commands": lambda: _all(purge_lines),
+                "purging permits": lambda: _all(purge_permits),
                 "purging streams": lambda: _all(purge_streams),
                 "purging sessions of browsers": lambda: _all(purge_sign_ins),
             }

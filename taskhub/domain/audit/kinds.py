@@ -81,6 +81,15 @@ EVENTS: Final[dict[str, Shape]] = {
     "question.page.decline": Shape("The client declined to open the page of a question for people.", after="key kind"),
     "question.page.cancel": Shape("The client dismissed the request to open such a page.", after="key kind"),
     "question.page.refused": Shape("The client answered such a request with an error.", after="key kind"),
+    # permits: calls that their clients make themselves
+    "permit.issued": Shape(
+        "A client may make the call itself, once: people approved it, or a rule allowed it.",
+        after="permit server version seconds arguments_sha256 definition_sha256",
+    ),
+    "permit.redeemed": Shape("A client used a permit.", after="permit arguments_sha256 definition_sha256"),
+    "permit.refused": Shape(
+        "A permit was presented and not redeemed; recorded at most once a minute for each reason.", after="permit why"
+    ),
     # servers and what they offer
     "server.added": Shape("A server was connected.", after=f"transport target prefix token {_GIVEN}"),
     "server.changed": Shape(

@@ -234,8 +234,8 @@ DECLARE
     passed_on boolean := false;
 BEGIN
     PERFORM set_config('th.who', p_who, true);
-    SELECT id, state, lease_until, arguments_digest, tool_digest, tenant_id, context_id, tool_name, tool_id INTO owner
-    FROM task WHERE id = p_task FOR UPDATE;
+    SELECT id, state, lease_until, arguments_digest, tool_digest, tenant_id, context_id, tool_name, tool_id, revision
+    INTO owner FROM task WHERE id = p_task FOR UPDATE;
     IF NOT FOUND THEN
         RETURN 'unknown';
     END IF;
@@ -303,6 +303,10 @@ BEGIN
         UPDATE task SET state = 'finished', result = p_final_result,
                is_error = coalesce((p_final_result::json ->> 'isError')::boolean, false), ended_at = clock_timestamp(),
                message = left(p_reason, 1024), upstream_state = NULL WHERE id = p_task;
+        RETURN 'answered';
+    END IF;
+    IF owner.revision = 'approvals' THEN
+        PERFORM th_permit(p_task);
         RETURN 'answered';
     END IF;
     PERFORM th_go_on(p_task, owner.lease_until IS NOT NULL);

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -120,7 +120,7 @@ class _Draft:
 
 def _draft(n: int, new: NewTask, actor: Actor) -> _Draft:
     tool = new.tool
-    approval = approval_question(tool, new.arguments, new.verdict)
+    approval = _wanted(new, approval_question(tool, new.arguments, new.verdict))
     limit, counted = None, True
     try:
         if approval is not None:
@@ -353,6 +353,18 @@ def approval_question(tool: ToolRecord, arguments: dict[str, object], verdict: V
         return None
     params = {"rule": tool.approval_when, "because": because}
     return _approval(tool, params, tool.approval_group, tool.approval_quorum)
+
+
+def _wanted(new: NewTask, approval: NewQuestion | None) -> NewQuestion | None:
+    """The approval as the caller wants it: in its time, and with what the permit is to hold."""
+    if approval is None:
+        return None
+    if new.wanted_seconds is not None:
+        approval = replace(approval, due_seconds=min(approval.due_seconds, new.wanted_seconds))
+    if new.permit_seconds is not None:
+        permit = {"seconds": new.permit_seconds, "version": new.verdict.version}
+        approval = replace(approval, params={**approval.params, "permit": permit})
+    return approval
 
 
 def _approval(

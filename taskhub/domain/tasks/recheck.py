@@ -79,6 +79,12 @@ def _again(approval: NewQuestion) -> NewQuestion:
     return replace(approval, params={**approval.params, "decided": {**decided, "again": True}})
 
 
+def approval_stands(tenant_id: int, public_id: str, approval: NewQuestion, verdict: Verdict) -> bool:
+    """Whether people have approved the call of this task as `approval` would ask them to; `False` if it was purged."""
+    task = Task.objects.filter(tenant_id=tenant_id, public_id=public_id).first()
+    return task is not None and _stands(task, approval, verdict)
+
+
 def _stands(task: Task, approval: NewQuestion, verdict: Verdict) -> bool:
     """Whether people have approved the call as `approval` would ask them to."""
     last = (
@@ -93,6 +99,7 @@ def _stands(task: Task, approval: NewQuestion, verdict: Verdict) -> bool:
     decided = before.pop("decided", None)
     now.pop("decided", None)
     before.pop("asked_again", None)
+    before.pop("permit", None)
     # Where a first group did not decide in time, the rule named that one.
     group = (decided or {}).get("escalated_from", last["group"])
     if (group, last["quorum"]) != (approval.group, approval.quorum):

@@ -6,6 +6,7 @@ from taskhub.core.errors import NotFound, Refused
 from taskhub.core.records import Actor, NewTask, TaskRecord
 from taskhub.core.rules import Then
 from taskhub.core.states import TERMINAL, State
+from taskhub.core.versions import DECIDED_ONLY
 from taskhub.domain.catalogue.view import catalogue, tool_by_id
 from taskhub.domain.tasks.create import create_task
 from taskhub.domain.tasks.recheck import decide
@@ -26,6 +27,8 @@ def rerun_task(tenant_id: int, public_id: str, actor: Actor) -> TaskRecord:
         raise NotFound("Task not found")
     if State(old.state) not in TERMINAL:
         raise Refused(f"Task {public_id} is still {old.state}: it can be run again when it has ended.")
+    if old.revision == DECIDED_ONLY:
+        raise Refused("This call was only decided here: its client makes it itself, and asks again for another one.")
     if not old.tool.enabled or old.tool.gone_at is not None or not old.tool.server.enabled:
         raise Refused(f"{old.tool_name} is not offered at present, so it cannot be run again.")
     if old.tool.server.review and old.tool.confirmed_digest != old.tool.digest:

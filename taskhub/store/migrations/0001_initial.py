@@ -917,6 +917,67 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="Permit",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("public_id", models.CharField(max_length=64)),
+                ("arguments_digest", models.BinaryField(max_length=32)),
+                ("tool_digest", models.BinaryField(max_length=32)),
+                ("rules_version", models.IntegerField()),
+                ("asked", models.BooleanField()),
+                ("issued_at", models.DateTimeField(db_default=models.Func(function="clock_timestamp"))),
+                ("expires_at", models.DateTimeField()),
+                ("redeemed_at", models.DateTimeField(null=True)),
+                (
+                    "context",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="store.authcontext",
+                    ),
+                ),
+                (
+                    "tenant",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="store.tenant",
+                    ),
+                ),
+                (
+                    "tool",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="store.tool",
+                    ),
+                ),
+            ],
+            options={
+                "db_table": "permit",
+                "indexes": [models.Index(fields=["expires_at"], name="permit_expiry")],
+                "constraints": [
+                    models.UniqueConstraint(fields=("public_id",), name="permit_public_id_unique"),
+                    models.CheckConstraint(
+                        condition=models.Q(("expires_at__gt", models.F("issued_at"))), name="permit_expires_after_issue"
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("redeemed_at__isnull", True),
+                            models.Q(
+                                ("redeemed_at__gte", models.F("issued_at")), ("redeemed_at__lt", models.F("expires_at"))
+                            ),
+                            _connector="OR",
+                        ),
+                        name="permit_redeemed_in_its_time",
+                    ),
+                ],
+            },
+        ),
+        migrations.CreateModel(
             name="ConnectionTest",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
@@ -1725,6 +1786,13 @@ class Migration(migrations.Migration):
             model_name="task",
             constraint=models.CheckConstraint(
                 condition=models.Q(("created_at__lte", models.F("updated_at"))), name="task_times_in_order"
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="task",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("revision", "approvals"), ("state__in", ["queued", "working"]), _negated=True),
+                name="task_decided_only_never_runs",
             ),
         ),
         migrations.AddConstraint(

@@ -6,6 +6,8 @@ ALTER TABLE task ADD CONSTRAINT task_error_is_jsonrpc CHECK (
                       AND jsonb_typeof(error::jsonb -> 'message') = 'string') IS TRUE);
 ALTER TABLE rule_version ADD CONSTRAINT rule_version_rules_bounded
     CHECK ((json_typeof(rules) = 'array' AND octet_length(rules::text) <= 1048576) IS TRUE);
+ALTER TABLE permit ADD CONSTRAINT permit_digests_are_sha256
+    CHECK ((octet_length(arguments_digest) = 32 AND octet_length(tool_digest) = 32) IS TRUE);
 
 -- The toolkit's tables hold no token, code or secret in the clear, whatever a setting says.
 ALTER TABLE oauth2_provider_accesstoken ADD CONSTRAINT oauth_access_token_hashed CHECK (token = '');

@@ -5,6 +5,7 @@ from taskhub.store.models.credentials import GrantRequest, ServerGrant, ServerOA
 from taskhub.store.models.oauth import Application, Consent, TokenFamily
 from taskhub.store.models.offers import Interest, Offer, Relay
 from taskhub.store.models.people import AccessToken, AuthContext, LearnedPatience, Membership, SignIn, Tenant
+from taskhub.store.models.permits import Permit
 from taskhub.store.models.rules import RuleVersion
 from taskhub.store.models.servers import ConnectionTest, Server, Tool, ToolVersion
 from taskhub.store.models.sessions import Outbound, Session, Stream
@@ -28,6 +29,7 @@ __all__ = [
     "Offer",
     "Outbound",
     "OutcomeCheck",
+    "Permit",
     "Question",
     "Relay",
     "ResultRead",

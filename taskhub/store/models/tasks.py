@@ -5,6 +5,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from taskhub.core.states import QuestionKind
+from taskhub.core.versions import DECIDED_ONLY
 from taskhub.store.fields import JsonText
 from taskhub.store.models.people import AuthContext, Tenant
 from taskhub.store.models.servers import Server, Tool
@@ -105,6 +106,10 @@ class Task(models.Model):
             ),
             models.CheckConstraint(condition=Q(poll_interval_ms__range=(100, 60_000)), name="task_poll_interval_range"),
             models.CheckConstraint(condition=Q(created_at__lte=models.F("updated_at")), name="task_times_in_order"),
+            models.CheckConstraint(
+                condition=~Q(revision=DECIDED_ONLY, state__in=["queued", "working"]),
+                name="task_decided_only_never_runs",
+            ),
             models.CheckConstraint(
                 condition=Q(keep_ms__isnull=True) | Q(keep_ms__range=(1_000, 2_592_000_000)), name="task_keep_range"
             ),

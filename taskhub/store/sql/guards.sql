@@ -3,7 +3,7 @@
 --   TH004 lease epoch        TH005 cancel request     TH006 closed question
 --   TH007 input_required <> open question             TH008 append-only table
 --   TH009 the last admin of a tenant             TH010 a removed server
---   TH011 a deferred call and its task
+--   TH011 a deferred call and its task           TH012 a permit
 -- The pairs of states in task_guard repeat taskhub.core.states.PAIRS; a test compares the two.
 
 CREATE OR REPLACE FUNCTION th_who(part text) RETURNS text LANGUAGE sql STABLE AS $$
@@ -242,4 +242,32 @@ CREATE OR REPLACE FUNCTION auth_user_keeps_admin() RETURNS trigger LANGUAGE plpg
 BEGIN
     PERFORM keep_an_admin(tenant_id) FROM membership WHERE user_id = OLD.id AND role = 'admin' ORDER BY tenant_id;
     RETURN NULL;
+END $$;
+
+-- A permit changes once, when it is redeemed, which is before it expires; it is deleted after that only. So whoever
+-- holds one cannot use it twice, whatever program asks.
+CREATE OR REPLACE FUNCTION permit_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'DELETE' THEN
+        IF OLD.expires_at > clock_timestamp() THEN
+            RAISE EXCEPTION 'permit % has not expired and stays', OLD.public_id USING ERRCODE = 'TH012';
+        END IF;
+        RETURN OLD;
+    END IF;
+    IF TG_OP = 'INSERT' THEN
+        IF NEW.redeemed_at IS NOT NULL THEN
+            RAISE EXCEPTION 'a permit is not born redeemed' USING ERRCODE = 'TH012';
+        END IF;
+        RETURN NEW;
+    END IF;
+    IF OLD.redeemed_at IS NOT NULL OR NEW.redeemed_at IS NULL
+       OR to_jsonb(NEW) - 'redeemed_at' IS DISTINCT FROM to_jsonb(OLD) - 'redeemed_at' THEN
+        RAISE EXCEPTION 'permit % is redeemed once and changes in no other way', OLD.public_id
+            USING ERRCODE = 'TH012';
+    END IF;
+    NEW.redeemed_at := clock_timestamp();
+    IF NEW.redeemed_at >= OLD.expires_at THEN
+        RAISE EXCEPTION 'permit % has expired', OLD.public_id USING ERRCODE = 'TH012';
+    END IF;
+    RETURN NEW;
 END $$;

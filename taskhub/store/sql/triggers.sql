@@ -62,6 +62,9 @@ CREATE TRIGGER rule_version_append_only BEFORE UPDATE OR DELETE ON rule_version
 CREATE TRIGGER rule_version_no_truncate BEFORE TRUNCATE ON rule_version
     FOR EACH STATEMENT EXECUTE FUNCTION append_only();
 
+CREATE TRIGGER permit_guard BEFORE INSERT OR UPDATE OR DELETE ON permit FOR EACH ROW EXECUTE FUNCTION permit_guard();
+CREATE TRIGGER permit_no_truncate BEFORE TRUNCATE ON permit FOR EACH STATEMENT EXECUTE FUNCTION append_only();
+
 CREATE TRIGGER decision_append_only BEFORE UPDATE ON decision FOR EACH ROW EXECUTE FUNCTION append_only();
 
 CREATE TRIGGER decision_stays BEFORE DELETE ON decision FOR EACH ROW EXECUTE FUNCTION goes_with_its_parent();

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import functools
+import hashlib
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,10 @@ import taskhub
 from taskhub.core.records import Actor
 from taskhub.core.rules import Otherwise, Rule, Then, Verdict
 from taskhub.core.states import TERMINAL, TRANSITIONS, Door, QuestionKind
+from taskhub.core.versions import DECIDED_ONLY
 from taskhub.domain.audit import kinds as audit
 from taskhub.domain.audit.record import record_event
+from taskhub.domain.permits.writes import redeem_permit
 from taskhub.domain.questions.answer import answer_question, decide_approval, rule_outcome
 from taskhub.domain.sessions import writes as sessions
 from taskhub.domain.tasks import callers, checks, run
@@ -27,7 +31,7 @@ from taskhub.store.models import Decision, Event, RuleVersion, Tool
 from tests.domain import kit
 from tests.domain.hints.test_events_and_hints import a_long_life
 from tests.domain.kit import World
-from tests.factories import WORKER, make_question, make_tenant
+from tests.factories import WORKER, make_person, make_question, make_tenant
 
 HOME = Path(taskhub.__file__).parent
 BY_RULES = ("allow", "deny")
@@ -49,6 +53,8 @@ IN_DATABASE = {
     "question.undecided",
     "question.passed.on",
     "question.refused",
+    "permit.issued",
+    "permit.redeemed",
     *(f"question.page.{verdict}" for verdict in PAGE_VERDICTS),
 }
 ADA = Actor(name="ada", door=Door.WEB)
@@ -92,7 +98,7 @@ def test_no_event_is_written_down_that_nobody_records() -> None:
 
 def test_what_sql_records_is_driven_below() -> None:
     texts = [file.read_text() for file in (HOME / "domain").rglob("*.sql")]
-    spelled = {word for text in texts for word in re.findall(r"'((?:task|question)\.[a-z.]*)'", text)}
+    spelled = {word for text in texts for word in re.findall(r"'((?:task|question|permit)\.[a-z.]*)'", text)}
     composed = {word for word in spelled if word.endswith(".")}
     assert composed == {"task.", "question.", "question.page."}
     assert spelled - composed - IN_DATABASE == set()
@@ -165,6 +171,12 @@ def test_everything_the_database_records_has_its_shape(transactional_db: None) -
     kit.create(ruled)
     RuleVersion.objects.create(tenant=ruled.context.tenant, number=1, rules=[], digest="0" * 64, made_by="ada")
     kit.claim(limit=10)
+    careful = kit.make_world(approval=True)
+    task = kit.create(careful, revision=DECIDED_ONLY, permit_seconds=60)
+    approver = replace(ADA, user_id=make_person("approver", careful.context.tenant).user_id)
+    decide_approval(task.id, kit.opened(task.id, "approval"), approve=True, actor=approver)
+    digest = hashlib.sha256(b'{"text":"hello"}').hexdigest()
+    redeem_permit(task.public_id, context_id=careful.context.pk, arguments_sha256=digest, actor=careful.actor)
     seen = {(event.action, *map(names, (event.before, event.after))) for event in Event.objects.all()}
     assert {action for action, _, _ in seen} == IN_DATABASE
     assert [problem for event in seen if (problem := audit.unlike(*event))] == []

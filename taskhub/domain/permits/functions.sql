@@ -1,0 +1,111 @@
+-- Permits: issued, and redeemed once.
+
+-- Issues a permit and records that; returns when it expires. `p_task` is the task in which people approved the call;
+-- null where a rule allowed it.
+CREATE OR REPLACE FUNCTION th_issue_permit(p_id text, p_tenant bigint, p_context bigint, p_tool bigint,
+                                           p_arguments bytea, p_definition bytea, p_rules int, p_seconds int,
+                                           p_task bigint)
+RETURNS timestamptz LANGUAGE plpgsql AS $$
+DECLARE
+    moment timestamptz := clock_timestamp();
+BEGIN
+    INSERT INTO permit (public_id, tenant_id, context_id, tool_id, arguments_digest, tool_digest, rules_version, asked,
+                        issued_at, expires_at)
+    VALUES (p_id, p_tenant, p_context, p_tool, p_arguments, p_definition, p_rules, p_task IS NOT NULL,
+            moment, moment + make_interval(secs => p_seconds));
+    INSERT INTO event (tenant_id, task_id, action, actor, door, address, context_id, user_id, target, after)
+    SELECT p_tenant, p_task, 'permit.issued', coalesce(th_who('name'), session_user), coalesce(th_who('door'), 'sql'),
+           coalesce(th_who('address'), ''), p_context, th_who('user_id')::bigint, o.exposed_name,
+           jsonb_build_object('permit', p_id, 'server', s.name, 'version', p_rules, 'seconds', p_seconds)
+           || th_digests(p_arguments, p_definition)
+    FROM tool o JOIN server s ON s.id = o.server_id WHERE o.id = p_tool;
+    RETURN moment + make_interval(secs => p_seconds);
+END $$;
+
+-- Issues a permit for a call that a rule allowed.
+CREATE OR REPLACE FUNCTION issue_permit(p_id text, p_tenant bigint, p_context bigint, p_tool bigint, p_arguments text,
+                                        p_definition text, p_rules int, p_seconds int, p_who text)
+RETURNS timestamptz LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('th.who', p_who, true);
+    RETURN th_issue_permit(p_id, p_tenant, p_context, p_tool, decode(p_arguments, 'hex'), decode(p_definition, 'hex'),
+                           p_rules, p_seconds, NULL);
+END $$;
+
+-- Ends a task that is only decided, after people have approved its call: with a permit, or with an error if the call
+-- could not run any more (th_unfit), such as when the tool has changed since people were asked. The caller holds the
+-- lock of the task.
+CREATE OR REPLACE FUNCTION th_permit(p_task bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    asked record;
+    unfit record;
+    why text;
+BEGIN
+    SELECT u.reason, u.why INTO unfit FROM th_unfit(ARRAY[p_task]) u;
+    IF FOUND THEN
+        why := left(th_words('not_permitted', unfit.why), 1024);
+        UPDATE task SET state = 'faulted', message = why, error = th_error(why, unfit.reason),
+               ended_at = clock_timestamp() WHERE id = p_task;
+        RETURN;
+    END IF;
+    SELECT t.public_id, t.tenant_id, t.context_id, t.tool_id, t.arguments_digest, q.definition_digest,
+           q.params -> 'permit' AS wanted INTO STRICT asked
+    FROM task t JOIN question q ON q.task_id = t.id AND q.kind = 'approval' AND q.state = 'answered'
+    WHERE t.id = p_task;
+    PERFORM th_issue_permit(asked.public_id, asked.tenant_id, asked.context_id, asked.tool_id, asked.arguments_digest,
+                            asked.definition_digest, (asked.wanted ->> 'version')::int,
+                            (asked.wanted ->> 'seconds')::int, p_task);
+    UPDATE task SET state = 'finished', message = '', ended_at = clock_timestamp(),
+           result = json_build_object('content', json_build_array(
+               json_build_object('type', 'text', 'text', th_words('permitted'))))::text
+    WHERE id = p_task;
+END $$;
+
+-- Redeems a permit. Returns 'redeemed', or why not: 'unknown' (this client has no such permit), 'other_arguments',
+-- 'used', 'expired', 'withdrawn' (the tool or its server is off), 'tool_changed'; and if people approved it, as for a
+-- call that a worker takes (th_unfit), 'call_changed' (such as the server's address) or 'approver_left'. The lock of
+-- the row makes the second of two that come at once wait for the first.
+CREATE OR REPLACE FUNCTION redeem_permit(p_id text, p_context bigint, p_arguments text, p_who text) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    held record;
+    unfit text;
+BEGIN
+    PERFORM set_config('th.who', p_who, true);
+    SELECT p.id, p.tenant_id, p.tool_id, p.arguments_digest, p.tool_digest, p.redeemed_at, p.expires_at INTO held
+    FROM permit p WHERE p.public_id = p_id AND p.context_id = p_context FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN 'unknown';
+    END IF;
+    IF held.arguments_digest <> decode(p_arguments, 'hex') THEN
+        RETURN 'other_arguments';
+    END IF;
+    IF held.redeemed_at IS NOT NULL THEN
+        RETURN 'used';
+    END IF;
+    IF held.expires_at <= clock_timestamp() THEN
+        RETURN 'expired';
+    END IF;
+    IF NOT EXISTS (SELECT FROM tool o JOIN server s ON s.id = o.server_id
+                   WHERE o.id = held.tool_id AND o.enabled AND o.gone_at IS NULL AND o.rejected = ''
+                     AND s.enabled AND s.removed_at IS NULL) THEN
+        RETURN 'withdrawn';
+    END IF;
+    IF (SELECT decode(o.digest, 'hex') FROM tool o WHERE o.id = held.tool_id) <> held.tool_digest THEN
+        RETURN 'tool_changed';
+    END IF;
+    SELECT u.reason INTO unfit FROM task t CROSS JOIN LATERAL th_unfit(ARRAY[t.id]) u WHERE t.public_id = p_id;
+    IF FOUND THEN
+        RETURN CASE unfit WHEN 'approved_call_changed' THEN 'call_changed' WHEN 'approver_left' THEN unfit
+                          ELSE 'withdrawn' END;
+    END IF;
+    UPDATE permit SET redeemed_at = clock_timestamp() WHERE id = held.id;
+    INSERT INTO event (tenant_id, action, actor, door, address, context_id, target, after)
+    SELECT held.tenant_id, 'permit.redeemed', coalesce(th_who('name'), session_user),
+           coalesce(th_who('door'), 'sql'), coalesce(th_who('address'), ''), p_context, o.exposed_name,
+           jsonb_build_object('permit', p_id) || th_digests(held.arguments_digest, held.tool_digest)
+    FROM tool o WHERE o.id = held.tool_id;
+    RETURN 'redeemed';
+EXCEPTION WHEN SQLSTATE 'TH012' THEN
+    RETURN 'expired';  -- between the check above and the guard
+END $$;

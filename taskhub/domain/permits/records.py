@@ -1,0 +1,56 @@
+"""Permits as records, and their limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+FEWEST_SECONDS: Final = 10
+MOST_SECONDS: Final = 86_400
+"""Most seconds for which a permit can be redeemed, and fewest above."""
+DEFAULT_SECONDS: Final = 3_600
+"""The same, for a client that does not say."""
+WANTED_SECONDS: Final = 86_400
+"""Most seconds in which people are wanted to decide; the same for a client that does not say."""
+KEPT_HOURS: Final = 24
+"""How long a permit is kept after it has expired, so that its client can be told so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """A call that a client may make once. `server` and `tool` are the server's name in the hub and the tool's name at
+    the server, `exposed_name` the tool's name at the hub."""
+
+    public_id: str
+    tenant: str
+    issuer: str
+    subject: str
+    client_id: str
+    server: str
+    tool: str
+    exposed_name: str
+    arguments_sha256: str
+    rules_version: int
+    asked: bool
+    """Whether people approved the call; else a rule allowed it."""
+    issued_at: datetime
+    expires_at: datetime
+    redeemed_at: datetime | None
+    expired: bool
+    """Whether it had expired when it was read."""
+
+
+class Redemption(StrEnum):
+    """The outcome of an attempt to redeem a permit; the SQL function `redeem_permit` says what each one means."""
+
+    REDEEMED = "redeemed"
+    UNKNOWN = "unknown"
+    OTHER_ARGUMENTS = "other_arguments"
+    USED = "used"
+    EXPIRED = "expired"
+    WITHDRAWN = "withdrawn"
+    TOOL_CHANGED = "tool_changed"
+    CALL_CHANGED = "call_changed"
+    APPROVER_LEFT = "approver_left"

@@ -1,0 +1,67 @@
+"""Issues permits for calls that a rule allows, redeems permits, and deletes old ones."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from taskhub.core.records import Actor, ToolRecord
+from taskhub.domain.audit.record import record_event
+from taskhub.domain.changes import change, who
+from taskhub.domain.permits.records import KEPT_HOURS, Permit, Redemption
+from taskhub.lib import ids
+from taskhub.store import statements
+
+_OWNED = statements.maybe("owned_permit", Permit)
+_ISSUE = statements.one("issue_permit", datetime)
+_REDEEM = statements.one("redeem_permit", Redemption)
+_PURGE = statements.rowcount("purge_permits")
+
+
+def owned_permit(public_id: str, context_id: int) -> Permit | None:
+    """The client's permit with this id, used or expired ones too; `None` if it has none."""
+    return _OWNED(public_id=public_id, context=context_id)
+
+
+def issue_permit(
+    *,
+    tenant_id: int,
+    context_id: int,
+    tool: ToolRecord,
+    arguments_sha256: str,
+    rules_version: int,
+    seconds: int,
+    actor: Actor,
+) -> Permit:
+    """Issue a permit for a call that needs no approval. Raises `Unavailable`."""
+    public_id = ids.public_id()
+    change(
+        _ISSUE,
+        id=public_id,
+        tenant=tenant_id,
+        context=context_id,
+        tool=tool.id,
+        arguments=arguments_sha256,
+        definition=tool.digest,
+        rules=rules_version,
+        seconds=seconds,
+        who=who(actor),
+    )
+    made = owned_permit(public_id, context_id)
+    assert made is not None  # committed by the statement before
+    return made
+
+
+def redeem_permit(public_id: str, *, context_id: int, arguments_sha256: str, actor: Actor) -> Redemption:
+    """Redeem the permit for these arguments. Of any number of attempts, one at most is `REDEEMED`."""
+    return change(_REDEEM, id=public_id, context=context_id, arguments=arguments_sha256, who=who(actor))
+
+
+def record_refusal(permit: Permit, why: str, *, tenant_id: int, actor: Actor) -> None:
+    """Record that a permit was presented, and not redeemed."""
+    after = {"permit": permit.public_id, "why": why}
+    record_event("permit.refused", tenant_id=tenant_id, target=permit.exposed_name, actor=actor, after=after)
+
+
+def purge_permits(*, limit: int = 1_000) -> int:
+    """Delete permits that expired `KEPT_HOURS` ago, up to `limit`. Returns how many."""
+    return _PURGE(kept_hours=KEPT_HOURS, most=limit)

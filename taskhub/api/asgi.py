@@ -31,7 +31,7 @@ from taskhub.protocol.incoming import Reply
 logger = logging.getLogger(__name__)
 
 
-class _Request(ASGIRequest):
+class LeanRequest(ASGIRequest):
     """Django's request object, initialized when an attribute is read that is not set here. Most requests to `/mcp` need
     no other, and the initialization, which copies every header, costs a tenth of such a request."""
 
@@ -65,7 +65,7 @@ class Lean:
         mount = self._mounts.get(scope["path"]) if scope["type"] == "http" else None
         if mount is None and scope["type"] == "http" and scope["path"].startswith(f"{self.path}/"):
             # The 404 is JSON, because a client of /mcp must never get HTML.
-            await _send(Reply(refusal("Not found"), status=404, headers=JSON), send)
+            await send_whole(Reply(refusal("Not found"), status=404, headers=JSON), send)
             return
         if mount is None:
             await self.rest(scope, receive, send)
@@ -81,7 +81,7 @@ class Lean:
             while (await receive())["type"] != "http.disconnect":
                 pass
 
-        request: Any = _Request(scope, body)
+        request: Any = LeanRequest(scope, body)
         request.hub, request.mount, request.gone = self.hub, mount, gone
         try:
             response = await self._view(request)
@@ -91,7 +91,7 @@ class Lean:
             headers, _ = headers_of(scope["headers"])
             response = Whole(failure(self.hub, error, body=body, headers=headers, mount=mount))
         if isinstance(response, Whole):
-            await _send(response.reply, send)
+            await send_whole(response.reply, send)
         elif isinstance(response, StreamingHttpResponse):
             self.streaming += 1
             try:
@@ -99,7 +99,7 @@ class Lean:
             finally:
                 self.streaming -= 1
         else:
-            await _send(Reply(response.content, response.status_code, dict(response.items())), send)
+            await send_whole(Reply(response.content, response.status_code, dict(response.items())), send)
 
     def too_large(self, scope: Scope, why: str, head: bytes, tail: bytes) -> Reply | None:
         """The answer to a request of these paths whose body is too large, from the two ends of the body that the guard
@@ -146,7 +146,8 @@ def _raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     return [(name.lower().encode("ascii"), value.encode("latin-1")) for name, value in headers.items()]
 
 
-async def _send(reply: Reply, send: Send) -> None:
+async def send_whole(reply: Reply, send: Send) -> None:
+    """Send an answer in one piece."""
     headers = [*_raw(reply.headers), (b"content-length", str(len(reply.body)).encode())]
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     await send({"type": "http.response.body", "body": reply.body})

@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from django.http import HttpRequest, HttpResponse
 
-from taskhub.core.names import SCOPES
+from taskhub.core.names import CALL_SCOPES, SCOPES
 from taskhub.core.records import Principal
 from taskhub.core.versions import is_stateless
 from taskhub.domain.address import has_authorization_server, metadata_of, resource_of
@@ -78,7 +78,7 @@ def challenge(error: Unauthorized, request: HttpRequest) -> HttpResponse:
     why = "The Authorization header is malformed" if malformed else "A valid bearer token is required"
     body = {"jsonrpc": "2.0", "error": {"code": -32600, "message": why}}
     response = HttpResponse(jsonx.encode(body), status=400 if malformed else 401, content_type="application/json")
-    response["WWW-Authenticate"] = _bearer(request, error.error, SCOPES)
+    response["WWW-Authenticate"] = _bearer(request, error.error, CALL_SCOPES)
     return response
 
 

@@ -95,7 +95,7 @@ async def mcp(request: HttpRequest) -> HttpResponse | StreamingHttpResponse | Wh
     except ScopeMissing as error:
         refused = response_of(error_reply(error.id, error))
         version = headers.get("mcp-protocol-version")
-        await _deny_on_record(lean, incoming, error.scope)
+        await deny_on_record(lean, incoming, error.scope)
         return scope_challenge(refused, error.scope, lean, granted=principal.scopes, version=version)
     if isinstance(answer, Reply):
         return Whole(answer)
@@ -105,7 +105,7 @@ async def mcp(request: HttpRequest) -> HttpResponse | StreamingHttpResponse | Wh
     return response
 
 
-async def _deny_on_record(lean: McpRequest, incoming: Incoming, scope: str) -> None:
+async def deny_on_record(lean: McpRequest, incoming: Incoming, scope: str) -> None:
     """Record the refusal in the audit log, at most once a minute for each client and scope."""
     principal = incoming.principal
     if cache.add(f"denied:{principal.context_id}:{scope}", True, timeout=60):

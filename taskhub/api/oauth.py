@@ -27,6 +27,7 @@ from oauth2_provider.views import (
 
 from taskhub.api.away import later, reason
 from taskhub.core.errors import Invalid, LimitReached
+from taskhub.core.names import CALL_SCOPES
 from taskhub.core.records import Actor
 from taskhub.core.states import Door
 from taskhub.domain.address import authorization_servers, base_url, resource_of
@@ -108,6 +109,9 @@ class _ResourceMetadata(OAuthProtectedResourceMetadataView):  # type: ignore[mis
 
     def get_authorization_servers(self, request: HttpRequest) -> list[str]:
         return authorization_servers(request)
+
+    def get_scopes_supported(self) -> list[str]:
+        return sorted(CALL_SCOPES)
 
     def get_resource_name(self) -> str:
         return "TaskHub"

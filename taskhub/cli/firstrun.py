@@ -12,7 +12,7 @@ from taskhub.control.caller import Caller, of_shell
 from taskhub.control.clients import issue_token
 from taskhub.control.people import add_person
 from taskhub.control.servers import set_server
-from taskhub.core.names import SCOPES
+from taskhub.core.names import CALL_SCOPES
 from taskhub.core.states import Role
 from taskhub.domain.catalogue.spec import ServerSpec
 from taskhub.domain.catalogue.sync import preset_approval
@@ -54,7 +54,7 @@ def make_people(data_dir: Path, url: str) -> dict[str, object]:
     with transaction.atomic():
         if not has_people(caller.tenant_id):
             users = _add_people(caller)
-        tokens = {name: issue_token(caller, name, scopes=SCOPES, days=365).text for name in ("agent-a", "agent-b")}
+        tokens = {name: issue_token(caller, name, scopes=CALL_SCOPES, days=365).text for name in ("agent-a", "agent-b")}
         made: dict[str, object] = {"url": url, "users": users, "tokens": tokens}
         _write(path, made)
     return made

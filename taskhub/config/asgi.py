@@ -35,6 +35,7 @@ from taskhub.api.health import PROBED, healthz, unanswered
 from taskhub.api.oauth import OPEN_PATHS
 from taskhub.api.pages import Pages
 from taskhub.api.requests import Identified
+from taskhub.api.rest import Rest
 from taskhub.console.later import CROWDED, unavailable
 from taskhub.core.errors import Invalid, TaskHubError, Unavailable
 from taskhub.core.names import HINT_SOCKET
@@ -144,7 +145,7 @@ class Application:
         hints = path(HINT_SOCKET, HintConsumer.as_asgi(lanes=self.page_lanes))
         sockets = CookieMiddleware(URLRouter([hints, re_path("", NoSuchSocket.as_asgi())]))
         routed = ProtocolTypeRouter({"http": pages, "websocket": sockets})
-        self.lean = lean = Lean(routed, self.hub)
+        self.lean = lean = Lean(Rest(routed, self.hub), self.hub)
         guarded = Guard(
             for_browsers(lean, "/mcp", settings.ALLOWED_ORIGINS),
             hosts=settings.ALLOWED_HOSTS,

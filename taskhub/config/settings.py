@@ -10,7 +10,7 @@ from csp.constants import NONCE
 from django.core.exceptions import ImproperlyConfigured
 
 from taskhub.config import env
-from taskhub.core.names import SCOPES
+from taskhub.core.names import CALL_SCOPES, SCOPES
 
 BASE_DIR = Path(__file__).resolve().parents[2]
 VERSION: str = tomllib.loads((BASE_DIR / "pyproject.toml").read_text())["project"]["version"]
@@ -312,6 +312,7 @@ OAUTH2_PROVIDER = {
     "OAUTH2_SERVER_CLASS": "oauthlib.oauth2.WebApplicationServer",  # authorization code and refresh, nothing else
     "OAUTH2_VALIDATOR_CLASS": "taskhub.domain.oauth.server.Validator",
     "SCOPES": {scope: scope for scope in SCOPES},
+    "DEFAULT_SCOPES": list(CALL_SCOPES),
     "CLIENT_SECRET_HASHER": "random_sha256",
     "ACCESS_TOKEN_GENERATOR": "taskhub.domain.oauth.server.access_token",
     "REFRESH_TOKEN_GENERATOR": "taskhub.domain.oauth.server.refresh_token",

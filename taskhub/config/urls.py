@@ -6,6 +6,7 @@ from allauth.account import views as account
 from django.urls import include, path
 
 from taskhub.api import oauth
+from taskhub.api.approvals import rest_api
 from taskhub.api.urls import health_urls, mcp_api
 from taskhub.console.views.consent import authorize
 from taskhub.console.views.sign_in import login
@@ -25,6 +26,7 @@ oauth_urls = [
 
 urlpatterns = [
     path("mcp", mcp_api.urls),
+    path("api/v1/", rest_api.urls),
     *health_urls,
     path("", include((oauth_urls, "oauth2_provider"))),
     path(DOCUMENT.lstrip("/"), oauth.client_document, name="oauth-client-document"),

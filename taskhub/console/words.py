@@ -9,7 +9,7 @@ from typing import Any, Final
 from taskhub.console.questions import of_clients
 from taskhub.core.names import TASKS_EXTENSION
 from taskhub.core.records import QuestionKind
-from taskhub.core.versions import Proposal, Version, is_stateless
+from taskhub.core.versions import DECIDED_ONLY, Proposal, Version, is_stateless
 from taskhub.domain.clients.dialects import ClientDialect
 from taskhub.domain.clients.patience import CERTAIN, CallerSettings, LearnedRow, program_of
 from taskhub.domain.questions.kinds import can_answer
@@ -19,6 +19,7 @@ WITHOUT_TASKS: Final = (Version.MCP_2025_06_18, Version.MCP_2025_03_26)
 PROPOSALS: Final[dict[str, str]] = {
     Proposal.SEP_1686: "SEP-1686, by its key on a session",
     Proposal.SEP_2557: "SEP-2557, on /mcp/sep-2557",
+    DECIDED_ONLY: "/api/v1/approvals, for calls that it makes itself",
 }
 
 
@@ -42,6 +43,8 @@ def described(dialect: ClientDialect) -> Described:
     if _hosts(dialect):
         declares = (*declares, "tasks of its own")
     never = [*_about_tasks(dialect), *(words.instead for _, _, words in of_clients() if not answers[words.declared])]
+    if dialect.revision == DECIDED_ONLY:
+        never = []  # what it asks for is asked of people alone
     return Described(
         program=dialect.program,
         speaks=PROPOSALS.get(dialect.revision, f"MCP {dialect.revision}"),
@@ -66,6 +69,7 @@ def waiting(
 ) -> tuple[Waiting, ...]:
     """How long the calls of each program of a client wait, latest program first; one general row if no program is
     known."""
+    dialects = [dialect for dialect in dialects if dialect.revision != DECIDED_ONLY]
     if not dialects:
         return (Waiting("Any program without tasks", _patience(settings, {}, learned), settings.tools),)
     found: dict[tuple[str, bool], Waiting] = {}

@@ -40,7 +40,11 @@ MODE_HINT: Final = "taskhub/task"
 HUB_TOOL_PREFIX: Final = "taskhub_"
 """The prefix of the names of the hub's own tools. No other tool is exposed with it."""
 
-SCOPES: Final = ("tasks:call", "tasks:read", "tasks:answer", "tasks:cancel")
+CALL_SCOPES: Final = ("tasks:call", "tasks:read", "tasks:answer", "tasks:cancel")
+"""The scopes of MCP clients, which a token has if nobody says otherwise."""
+APPROVALS_SCOPE: Final = "approvals:request"
+"""The scope of `/api/v1/approvals`."""
+SCOPES: Final = (*CALL_SCOPES, APPROVALS_SCOPE)
 
 OAUTH_ISSUER: Final = "taskhub/oauth"
 """The issuer of clients that the built-in authorization server signed in. Not a URL, so that clients keep their tasks

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from taskhub.core.names import SCOPES
+from taskhub.core.names import APPROVALS_SCOPE, SCOPES
 from taskhub.core.records import Person
 from taskhub.core.states import Role
 
@@ -37,9 +37,11 @@ SCOPE_NEEDS: Final[dict[str, str]] = {
     "tasks:read": "task.view",
     "tasks:answer": "question.answer",
     "tasks:cancel": "task.cancel",
+    APPROVALS_SCOPE: "task.rerun",
 }
 """For each scope, the permission that a person needs to grant it to a program: nobody may grant more than they may do
-themselves. `tasks:call` needs `task.rerun`, which lets a person make a tool run."""
+themselves. `tasks:call` needs `task.rerun`, which lets a person make a tool run; so does the scope with which a program
+gets permits."""
 
 
 def grantable(role: str) -> tuple[str, ...]:

@@ -177,6 +177,8 @@ class Hub:
     """Checks the arguments of calls that need an approval, before people are asked."""
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     streams: dict[int, int] = field(default_factory=dict)
+    waits: Counter[int] = field(default_factory=Counter)
+    """How many requests of each client wait for a decision (`protocol.approvals`)."""
     told: dict[str, int] = field(default_factory=dict)
     """By public id of a task, its version that streams of this process sent last. Since a hint may be lost,
     `push.listener` compares these versions with the database now and then."""
@@ -202,6 +204,10 @@ class Hub:
         default_factory=lambda: ExpiringCache(RECORDED_SECONDS, most=10_000)
     )
     """The verdicts that were recorded lately, by client and tool."""
+    refused: ExpiringCache[tuple[str, str], bool] = field(
+        default_factory=lambda: ExpiringCache(RECORDED_SECONDS, most=10_000)
+    )
+    """The refusals of permits that were recorded lately, by permit and reason."""
     _later: set[asyncio.Task[None]] = field(default_factory=set)
     _serving: Counter[int] = field(default_factory=Counter)
 

@@ -54,7 +54,7 @@ def test_the_server_says_what_it_can_do(settings: Any) -> None:
         "revocation_endpoint": "http://testserver/oauth/revoke",
         "response_types_supported": ["code"],
         "grant_types_supported": ["authorization_code", "refresh_token"],
-        "scopes_supported": ["tasks:answer", "tasks:call", "tasks:cancel", "tasks:read"],
+        "scopes_supported": ["approvals:request", "tasks:answer", "tasks:call", "tasks:cancel", "tasks:read"],
         "code_challenge_methods_supported": ["S256"],
         "token_endpoint_auth_methods_supported": ["none", "client_secret_basic", "client_secret_post"],
         "revocation_endpoint_auth_methods_supported": ["none", "client_secret_basic", "client_secret_post"],

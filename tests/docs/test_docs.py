@@ -17,7 +17,7 @@ from django.core.management.base import BaseCommand
 
 from taskhub.config import env
 from taskhub.config import settings as config
-from taskhub.core.names import IDEMPOTENCY_KEY, MODE_HINT, SCOPES
+from taskhub.core.names import APPROVALS_SCOPE, CALL_SCOPES, IDEMPOTENCY_KEY, MODE_HINT, SCOPES
 from taskhub.core.permissions import PERMISSIONS
 from taskhub.core.rules import Then
 from taskhub.core.states import TRANSITIONS, Audience, Door, QuestionKind, QuestionState, Role, State, TaskMode
@@ -173,7 +173,10 @@ def test_every_method_is_documented_and_no_other(text: str, known: frozenset[str
 
 
 def test_every_scope_is_documented() -> None:
-    assert {cells[1].split("`")[1] for cells in rows(API, "Method", "Scope") if cells[1]} == set(SCOPES)
+    assert {cells[1].split("`")[1] for cells in rows(API, "Method", "Scope") if cells[1]} == set(CALL_SCOPES)
+    for scope in SCOPES:
+        assert f"`{scope}`" in page("run/authorization.md"), scope
+    assert f"`{APPROVALS_SCOPE}`" in page("use/approvals.md")
 
 
 def test_every_state_has_its_status_on_the_wire() -> None:
@@ -261,7 +264,7 @@ def test_the_index_of_places_names_files_that_there_are() -> None:
     cells = rows(page("dev/contributing.md"), "To change", "Look at")
     named = {path for _, where, *_ in cells for path in re.findall(r"`([\w.]+(?:/[\w.]*)+)`", where)}
     assert len(named) > 40
-    tops = ("static/", "templates/", "tests/", "docs/")
+    tops = ("static/", "templates/", "tests/", "docs/", "examples/")
     assert [
         path for path in sorted(named) if not (ROOT / ("" if path.startswith(tops) else "taskhub") / path).exists()
     ] == []

@@ -10,7 +10,7 @@ from django.utils.html import format_html
 from django.utils.safestring import mark_safe
 
 from taskhub.console.forms.base import ConsoleForm, Typed, Whole, picked
-from taskhub.core.names import SCOPES
+from taskhub.core.names import APPROVALS_SCOPE, CALL_SCOPES, SCOPES
 from taskhub.domain.clients.patience import CallerSettings
 
 DAYS: Final = 90
@@ -21,12 +21,14 @@ SCOPE_WORDS: Final = {
     "tasks:read": "read its tasks",
     "tasks:answer": "answer questions of its tasks",
     "tasks:cancel": "cancel its tasks",
+    APPROVALS_SCOPE: "have calls approved that it makes elsewhere",
 }
 CONSENT_WORDS: Final = {
     "tasks:call": ("Run tools", "It starts tasks in your name, which others may have to approve."),
     "tasks:read": ("Read the tasks it started", "Their state, progress and results. No tasks of anybody else."),
     "tasks:answer": ("Answer questions of those tasks", "Instead of you, where a tool asks its caller."),
     "tasks:cancel": ("Cancel those tasks", "Ask them to stop."),
+    APPROVALS_SCOPE: ("Have calls approved", "Ask in your name for permits to make calls without this hub."),
 }
 """For each scope: its label and its explanation on the consent page."""
 
@@ -61,7 +63,7 @@ class TokenForm(ConsoleForm):
         ),
     )
     scopes = Boxes(
-        initial=SCOPES,
+        initial=CALL_SCOPES,
         choices=[
             (scope, format_html('<code>{}</code> <span class="soft">{}</span>', scope, SCOPE_WORDS.get(scope, scope)))
             for scope in SCOPES

@@ -165,7 +165,7 @@ def decide(request: ConsoleRequest, pk: int) -> HttpResponse:
     if outcome is AnswerOutcome.COUNTED:
         words = f"Approved: {item.approvals + 1} of {item.quorum}. The call waits for the rest."
     else:
-        waits = _waits(request, item)
+        waits = "Its client makes the call itself." if "permit" in item.params else _waits(request, item)
         words = (
             f"Approved. {waits or 'The tool runs now.'}"
             if approve

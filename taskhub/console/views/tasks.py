@@ -23,6 +23,7 @@ from taskhub.control import tasks
 from taskhub.core.errors import NotFound, TaskHubError
 from taskhub.core.records import Person
 from taskhub.core.states import TERMINAL, QuestionKind, QuestionState, State
+from taskhub.core.versions import DECIDED_ONLY
 from taskhub.domain.questions import inbox
 from taskhub.domain.tasks import detail, listing
 from taskhub.domain.tasks.run import LINES_KEPT
@@ -178,8 +179,10 @@ def _task_context(request: ConsoleRequest, public_id: str) -> dict[str, Any]:
     open_questions = [q for q in found.questions if q.state is QuestionState.OPEN]
     near = story.near_limit_in(found, now)
     paused = task.state is State.QUEUED and not (found.server_enabled or found.server_removed)
+    decided_only = task.revision == DECIDED_ONLY
     context: dict[str, Any] = {
         "detail": found,
+        "decided_only": decided_only,
         "task": task,
         "section": section if section in SECTIONS else "summary",
         "why": story.why(found, now),
@@ -191,7 +194,7 @@ def _task_context(request: ConsoleRequest, public_id: str) -> dict[str, Any]:
         "ended": task.state in TERMINAL,
         "took": (task.ended_at or now) - task.created_at,
         "may_cancel": request.caller.may("task.cancel") and task.state not in TERMINAL,
-        "may_rerun": request.caller.may("task.rerun") and task.state in TERMINAL,
+        "may_rerun": request.caller.may("task.rerun") and task.state in TERMINAL and not decided_only,
         "for_me": _for_me(request, task.id, open_questions),
         # Empty while the task waits or is being cancelled: `why` says the same or more.
         "message": "" if paused or task.cancel_requested_at or task.state is State.INPUT_REQUIRED else task.message,

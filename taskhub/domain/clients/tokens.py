@@ -9,7 +9,7 @@ from django.db import transaction
 
 from taskhub.core.errors import Invalid, LimitReached, NotFound
 from taskhub.core.hints import ClientStandingChanged
-from taskhub.core.names import SCOPES
+from taskhub.core.names import CALL_SCOPES, SCOPES
 from taskhub.core.records import Actor
 from taskhub.domain.audit.record import record_event
 from taskhub.domain.hints.announce import notify
@@ -27,7 +27,7 @@ def issue_token(
     Raises `Invalid` for a scope we do not have, an empty name, or `days` outside 1..3650;
     `LimitReached` when the client already holds 50 live tokens.
     """
-    wanted = list(SCOPES) if scopes is None else scopes
+    wanted = list(CALL_SCOPES) if scopes is None else scopes
     unknown = [scope for scope in wanted if scope not in SCOPES]
     if unknown or not wanted:
         raise Invalid(f"Unknown scope {', '.join(unknown) or '(none)'}; there are: {', '.join(SCOPES)}.")

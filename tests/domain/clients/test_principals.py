@@ -15,7 +15,7 @@ from django.test import RequestFactory
 from django.utils import timezone
 
 from taskhub.api.auth import Unauthorized, authenticate
-from taskhub.core.names import SCOPES
+from taskhub.core.names import CALL_SCOPES
 from taskhub.core.records import Actor, Principal
 from taskhub.core.states import Door
 from taskhub.domain.clients import principals
@@ -316,12 +316,12 @@ def test_locked_out_callers_without_a_token_are_refused(transactional_db: None) 
         assert call(lanes) == found
 
 
-def test_callers_without_a_token_are_one_and_the_same_and_have_every_scope(db: None) -> None:
+def test_callers_without_a_token_are_one_and_the_same_and_may_call(db: None) -> None:
     first, again = anonymous_principal(), anonymous_principal()
     assert first == again
     assert first is not None
     assert first.anonymous
-    assert first.scopes == set(SCOPES)
+    assert first.scopes == set(CALL_SCOPES)
     assert first.token_id is None
     assert first.tenant_id == default_tenant().pk
     assert AuthContext.objects.count() == 1

@@ -10,7 +10,7 @@ import pytest
 from django.db import connection
 
 from taskhub.core.errors import Invalid, LimitReached, NotFound
-from taskhub.core.names import SCOPES
+from taskhub.core.names import CALL_SCOPES
 from taskhub.core.records import Actor
 from taskhub.core.states import Door
 from taskhub.domain.clients import tokens
@@ -54,9 +54,9 @@ def test_tokens_are_long_random_and_of_a_form_that_scanners_know() -> None:
     assert all(len({token[place] for token in made}) > 5 for place in range(5, 47))
 
 
-def test_a_token_has_all_scopes_and_ninety_days_unless_told_otherwise(tenant: Tenant) -> None:
+def test_a_token_may_call_for_ninety_days_unless_told_otherwise(tenant: Tenant) -> None:
     _, row = issue_token(tenant_id=tenant.pk, client="ci", actor=ROOT)
-    assert row.scopes == list(SCOPES)
+    assert row.scopes == list(CALL_SCOPES)
     _, short = issue_token(tenant_id=tenant.pk, client="ci", scopes=["tasks:read"], days=1, actor=ROOT)
     assert short.scopes == ["tasks:read"]
     for issued, days in ((row, 90), (short, 1)):

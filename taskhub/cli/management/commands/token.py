@@ -11,7 +11,7 @@ from taskhub.cli.database import need_database
 from taskhub.control.caller import of_shell
 from taskhub.control.clients import issue_token
 from taskhub.core.errors import TaskHubError
-from taskhub.core.names import SCOPES
+from taskhub.core.names import CALL_SCOPES, SCOPES
 
 
 class Command(BaseCommand):
@@ -25,7 +25,11 @@ class Command(BaseCommand):
         verbs = parser.add_subparsers(dest="verb", required=True)
         create = verbs.add_parser("create", help="create a token; it is shown once")
         create.add_argument("client", help="the client's name; created on first use")
-        create.add_argument("--scopes", default=",".join(SCOPES), help=f"comma separated; default {','.join(SCOPES)}")
+        create.add_argument(
+            "--scopes",
+            default=",".join(CALL_SCOPES),
+            help=f"comma separated, of {','.join(SCOPES)}; default {','.join(CALL_SCOPES)}",
+        )
         create.add_argument("--days", type=int, default=90, help="lifetime in days (default 90)")
         create.add_argument("--data-dir", help="as for `up`")
 

@@ -1,0 +1,325 @@
+"""Approvals for clients that make their calls themselves: the requests of `/api/v1/approvals`, without HTTP.
+
+A request is decided as a `tools/call` would be, by the same rules. What a rule allows gets a permit at once; what
+people are asked about is a task that is only decided (`core.versions.DECIDED_ONLY`).
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from functools import partial
+from typing import Any, Final
+
+from taskhub.core.errors import Forbidden, Invalid, NotFound, Refused, Unavailable
+from taskhub.core.hints import run_topic
+from taskhub.core.names import IDEMPOTENCY_KEY
+from taskhub.core.records import Principal, TaskRecord, ToolRecord
+from taskhub.core.rules import Then
+from taskhub.core.states import State
+from taskhub.core.versions import DECIDED_ONLY
+from taskhub.domain.permits.records import DEFAULT_SECONDS, WANTED_SECONDS, Permit, Redemption
+from taskhub.domain.permits.signatures import arguments_digest, is_signed, signed
+from taskhub.domain.permits.writes import issue_permit, owned_permit, record_refusal, redeem_permit
+from taskhub.domain.tasks.cancel import request_cancel
+from taskhub.domain.tasks.create import approval_question
+from taskhub.domain.tasks.recheck import approval_stands
+from taskhub.lib import jsonx
+from taskhub.protocol.calls import (
+    PUBLIC_ID,
+    Made,
+    actor_of,
+    console_at,
+    created,
+    fresh_since,
+    idempotency_key,
+    judged,
+    known_task,
+    unless_gone,
+    wait_for,
+)
+from taskhub.protocol.hub import Hub, client_of
+from taskhub.protocol.incoming import Incoming
+from taskhub.protocol.wire.pages import question_path
+
+MAX_WAIT_SECONDS: Final = 60
+"""The longest that a request waits for a decision."""
+MAX_WAITS: Final = 200
+"""How many requests of a client wait in one process; further ones are answered at once."""
+HOUR_MS: Final = 3_600_000
+_UNKNOWN: Final = "There is no such approval, or it is not this client's."
+
+
+class Status(StrEnum):
+    """Where a request for an approval stands."""
+
+    PENDING = "pending"
+    """People are asked."""
+    GRANTED = "granted"
+    """There is a permit, which can be redeemed."""
+    REDEEMED = "redeemed"
+    DENIED = "denied"
+    """By a rule, or by a person."""
+    EXPIRED = "expired"
+    """Nobody decided in time, or the permit was not redeemed in time."""
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+    """It came to nothing for another reason, such as that the tool has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A call that is to be approved. `server` and `tool` are the server's name in the hub and the tool's own name at
+    the server. `program`: what the client's program calls itself."""
+
+    server: str
+    tool: str
+    arguments: dict[str, Any]
+    wanted_by: datetime | None = None
+    valid_seconds: int = DEFAULT_SECONDS
+    program: str = ""
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """The answer to a request. `id` is empty for a call that a rule denied, which is not kept. `page` is for people."""
+
+    status: Status
+    id: str = ""
+    message: str = ""
+    permit: str = ""
+    expires_at: datetime | None = None
+    page: str = ""
+
+
+class NotRedeemed(Refused):
+    """The permit is the client's, but cannot be redeemed; `why` is a word for programs."""
+
+    def __init__(self, why: str, message: str) -> None:
+        super().__init__(message)
+        self.why = why
+
+
+class NoFit(Invalid):
+    """People are not asked about arguments that do not fit the tool's schema."""
+
+
+_WHY: Final = {
+    Redemption.OTHER_ARGUMENTS: "The permit is for other arguments.",
+    Redemption.USED: "The permit has been used: it is for one call.",
+    Redemption.EXPIRED: "The permit has expired.",
+    Redemption.WITHDRAWN: "The tool is not offered any more.",
+    Redemption.TOOL_CHANGED: "The tool has changed since the call was approved.",
+    Redemption.CALL_CHANGED: "The server's address has changed since the call was approved.",
+    Redemption.APPROVER_LEFT: "Somebody who approved the call may not approve it any more.",
+}
+
+
+async def request_approval(hub: Hub, incoming: Incoming, wanted: Wanted, *, wait: float) -> Approval:
+    """Have a call decided, and wait so many seconds at most while people are asked.
+
+    Raises `NotFound` for a tool that is unknown or hidden from the client, `NoFit`, `Invalid`, `KeyReused`,
+    `LimitReached` or `Unavailable`.
+    """
+    principal = incoming.principal
+    due = _due_seconds(wanted.wanted_by)
+    key = idempotency_key({} if wanted.key is None else {IDEMPOTENCY_KEY: wanted.key})
+    tool = await _tool(hub, principal, wanted.server, wanted.tool)
+    program = {"name": wanted.program} if wanted.program else {}
+    verdict, problem = await judged(hub, incoming, tool, wanted.arguments, program)
+    if verdict.then is Then.DENY:
+        return Approval(Status.DENIED, message=problem)
+    if problem:
+        raise NoFit(problem)
+    if approval_question(tool, wanted.arguments, verdict) is None:
+        issue = partial(
+            issue_permit,
+            tenant_id=principal.tenant_id,
+            context_id=principal.context_id,
+            tool=tool,
+            arguments_sha256=arguments_digest(wanted.arguments),
+            rules_version=verdict.version,
+            seconds=wanted.valid_seconds,
+            actor=actor_of(incoming),
+        )
+        return _of_permit(await hub.lanes.run(issue))
+    made = await created(
+        hub,
+        incoming,
+        tool=tool,
+        arguments=wanted.arguments,
+        revision=DECIDED_ONLY,
+        verdict=verdict,
+        client_info=program,
+        idempotency_key=key,
+        ttl_ms=(due + wanted.valid_seconds) * 1_000 + HOUR_MS,
+        permit_seconds=wanted.valid_seconds,
+        wanted_seconds=due,
+    )
+    return await _decided(hub, incoming, made, wait)
+
+
+async def approval(hub: Hub, incoming: Incoming, public_id: str, *, wait: float) -> Approval:
+    """The client's request with this id, as it stands once it is decided, or after so many seconds. Raises
+    `NotFound`."""
+    task = await known_task(hub, incoming.principal, public_id, DECIDED_ONLY)
+    if task is not None:
+        return await _decided(hub, incoming, Made(task), wait)
+    permit = await _permit(hub, incoming.principal, public_id)
+    if permit is None:
+        raise NotFound(_UNKNOWN)
+    return _of_permit(permit)
+
+
+async def cancel_approval(hub: Hub, incoming: Incoming, public_id: str) -> Approval:
+    """Withdraw a request that is not decided yet; one that is decided stays as it is. Raises `NotFound`."""
+    task = await known_task(hub, incoming.principal, public_id, DECIDED_ONLY)
+    if task is not None and task.ended_at is None:
+        await hub.lanes.run(request_cancel, task.id, actor=actor_of(incoming))
+    return await approval(hub, incoming, public_id, wait=0)
+
+
+async def redeem(
+    hub: Hub, incoming: Incoming, public_id: str, *, permit: str, arguments: dict[str, Any], program: str = ""
+) -> Approval:
+    """Redeem a permit for a call with these arguments, which its client then makes, once. The rules decide again: what
+    they deny now, or what needs another approval now than it had, is not redeemed. `program` as in `Wanted`.
+
+    Raises `NotFound` for a permit that is not the client's, and `NotRedeemed`.
+    """
+    principal = incoming.principal
+    held = await _permit(hub, principal, public_id)
+    if held is None:
+        raise NotFound(_UNKNOWN)
+    if not is_signed(held, permit):
+        raise await _not_redeemed(hub, incoming, held, "not_this_permit", "This is not the permit of this approval.")
+    digest = arguments_digest(arguments)
+    if digest == held.arguments_sha256 and held.redeemed_at is None and not held.expired:
+        await _check_rules(hub, incoming, held, arguments, program)
+    outcome = await hub.lanes.run(
+        partial(
+            redeem_permit,
+            public_id,
+            context_id=principal.context_id,
+            arguments_sha256=digest,
+            actor=actor_of(incoming),
+        )
+    )
+    if outcome is Redemption.UNKNOWN:
+        raise NotFound(_UNKNOWN)
+    if outcome is not Redemption.REDEEMED:
+        raise await _not_redeemed(hub, incoming, held, outcome, _WHY[outcome])
+    return Approval(Status.REDEEMED, public_id, "Make the call now: this permit is used.")
+
+
+async def _check_rules(hub: Hub, incoming: Incoming, held: Permit, arguments: dict[str, Any], program: str) -> None:
+    try:
+        tool = await _tool(hub, incoming.principal, held.server, held.tool)
+    except NotFound:
+        message = _WHY[Redemption.WITHDRAWN]
+        raise await _not_redeemed(hub, incoming, held, Redemption.WITHDRAWN, message) from None
+    verdict = (await hub.catalogue(incoming.principal)).rules.decide(
+        client_of(incoming.principal), tool, arguments, program=program, now=datetime.now(UTC)
+    )
+    if verdict.then is Then.DENY:
+        raise await _not_redeemed(hub, incoming, held, "denied", "A rule denies this call now.")
+    if (wanted := approval_question(tool, arguments, verdict)) is None:
+        return
+    stands = partial(approval_stands, incoming.principal.tenant_id, held.public_id, wanted, verdict)
+    if not held.asked or (verdict.version != held.rules_version and not await hub.lanes.run(stands)):
+        raise await _not_redeemed(hub, incoming, held, "approval_needed", "This call needs an approval now; ask again.")
+
+
+async def _not_redeemed(hub: Hub, incoming: Incoming, held: Permit, why: str, message: str) -> NotRedeemed:
+    """The error, which is on record: at most once a minute for each permit and reason."""
+    key = (held.public_id, str(why))
+    if not hub.refused.get(key):
+        hub.refused.keep(key, True, hub.refused.since())
+        tenant, actor = incoming.principal.tenant_id, actor_of(incoming)
+        with suppress(Unavailable):  # it is refused all the same
+            await hub.lanes.run(partial(record_refusal, held, str(why), tenant_id=tenant, actor=actor))
+    return NotRedeemed(str(why), message)
+
+
+async def _tool(hub: Hub, principal: Principal, server: str, name: str) -> ToolRecord:
+    """The tool of that name at that server, as far as the client may know of it. Raises `NotFound`."""
+    for tool in (await hub.catalogue(principal)).tools:
+        if tool.name == name and tool.server_name == server:
+            return tool
+    raise NotFound(f"Unknown tool: {name[:128]} of server {server[:128]}")
+
+
+async def _permit(hub: Hub, principal: Principal, public_id: str) -> Permit | None:
+    if not PUBLIC_ID.fullmatch(public_id):
+        return None
+    return await hub.lanes.run(owned_permit, public_id, principal.context_id)
+
+
+async def _decided(hub: Hub, incoming: Incoming, made: Made, wait: float) -> Approval:
+    """The request of this task, as it stands once it is decided, or after so many seconds; at once if `MAX_WAITS`
+    requests of the client wait."""
+    topic, client = run_topic(made.task.public_id), incoming.principal.context_id
+    with hub.hints.watch(topic) as bell:
+        task = await fresh_since(hub, made)
+        if wait > 0 and hub.waits[client] < MAX_WAITS:
+            hub.waits[client] += 1
+            try:
+                waiting = wait_for(hub, task, lambda _: hub.closing.is_set(), bell=bell, seconds=wait)
+                task = await unless_gone(incoming, waiting, _nothing)
+            finally:
+                hub.waits[client] -= 1
+                if not hub.waits[client]:
+                    del hub.waits[client]
+            if not await incoming.valid():
+                raise Forbidden("The token is not valid any more.")
+    return await _of_task(hub, incoming, task)
+
+
+async def _nothing() -> None:
+    """A client that leaves reads the decision later."""
+
+
+async def _of_task(hub: Hub, incoming: Incoming, task: TaskRecord) -> Approval:
+    if task.state is State.INPUT_REQUIRED:
+        page = f"{console_at(hub, incoming)}{question_path(task, task.questions[0])}"
+        return Approval(Status.PENDING, task.public_id, task.message, page=page)
+    if task.state is State.CANCELLED:
+        return Approval(Status.CANCELLED, task.public_id, task.message)
+    if task.state is State.FAULTED:
+        late = jsonx.decode((task.error_json or "{}").encode()).get("data", {}).get("reason") == "input_timeout"
+        return Approval(Status.EXPIRED if late else Status.FAILED, task.public_id, task.message)
+    hub.brought(task, incoming.principal.context_id)
+    if task.is_error:
+        (said,) = jsonx.decode((task.result_json or "").encode())["content"]
+        return Approval(Status.DENIED, task.public_id, said["text"])
+    permit = await _permit(hub, incoming.principal, task.public_id)
+    if permit is None:  # it was kept for its time
+        return Approval(Status.EXPIRED, task.public_id, _WHY[Redemption.EXPIRED])
+    return _of_permit(permit)
+
+
+def _of_permit(permit: Permit) -> Approval:
+    if permit.redeemed_at is not None:
+        return Approval(Status.REDEEMED, permit.public_id, _WHY[Redemption.USED])
+    if permit.expired:
+        return Approval(Status.EXPIRED, permit.public_id, _WHY[Redemption.EXPIRED])
+    return Approval(Status.GRANTED, permit.public_id, permit=signed(permit), expires_at=permit.expires_at)
+
+
+def _due_seconds(wanted_by: datetime | None) -> int:
+    """The seconds until then. Raises `Invalid` for a time that is out of range."""
+    if wanted_by is None:
+        return WANTED_SECONDS
+    seconds = int((wanted_by - datetime.now(UTC)).total_seconds())
+    if not 1 <= seconds <= WANTED_SECONDS:
+        raise Invalid(f"It must be 1 to {WANTED_SECONDS:,} seconds from now, not {seconds:,}.", field="wanted_by")
+    return seconds
+
+
+__all__ = [
+    "MAX_WAIT_SECONDS", "Approval", "NoFit", "NotRedeemed", "Status", "Wanted", "approval",
+    "cancel_approval", "redeem", "request_approval",
+]  # fmt: skip

@@ -198,7 +198,7 @@ def test_a_call_that_is_asked_again_says_why_and_who_approved_it(sign_in: Login,
         Membership.objects.filter(user__username="ana").update(role="viewer")
     assert kit.claim() == []
     why = {
-        "address": "The call or the address of its server has changed since ana approved it.",
+        "address": "The call or its server’s address has changed since ana approved it.",
         "approver": "ana approved this call, but not all of them may do so any more.",
     }[what]
     assert why in text_of(mia.get("/inbox/"))

@@ -165,7 +165,7 @@ DECLARE
     said text;
 BEGIN
     SELECT q.id, q.key, q.params, q."group", q.quorum, t.tenant_id, t.context_id, t.tool_name, t.arguments_digest,
-           t.lease_until IS NOT NULL AS held, q.params #>> '{decided,otherwise}' AS otherwise,
+           t.revision, t.lease_until IS NOT NULL AS held, q.params #>> '{decided,otherwise}' AS otherwise,
            q.params #>> '{decided,escalate_to}' AS next, (q.params #>> '{decided,version}')::int AS version,
            q.params #>> '{decided,rule}' AS rule, left('rule ' || (q.params #>> '{decided,rule}'), 255) AS actor,
            th_minutes((q.params #>> '{decided,expires_minutes}')::int) AS within,
@@ -202,7 +202,11 @@ BEGIN
         UPDATE question SET state = 'answered', closed_at = clock_timestamp(),
                response = json_build_object('verdict', 'allow', 'by', asked.actor, 'reason', told)::text
         WHERE id = asked.id;
-        PERFORM th_go_on(p_task, asked.held);
+        IF asked.revision = 'approvals' THEN
+            PERFORM th_permit(p_task);
+        ELSE
+            PERFORM th_go_on(p_task, asked.held);
+        END IF;
         RETURN true;
     END IF;
     UPDATE question SET state = CASE WHEN id = asked.id THEN 'expired' ELSE 'superseded' END,

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import psycopg
 from django.conf import settings
@@ -54,6 +54,8 @@ _JOIN_OR_CREATE = statements.many("join_or_create_tasks", _Made)
 _LIVE = statements.one("count_live_tasks", int)
 _APPROVALS = statements.one("count_open_approvals", int)
 _KNOWN = statements.one("known_key", bool)
+_AFTER_TIME: Final = frozenset({"expires_minutes", "otherwise", "escalate_to"})
+"""What a question keeps of the rule that asked, about what happens if nobody decides."""
 TTL_RANGE_MS = (1_000, 2_592_000_000)
 
 
@@ -359,8 +361,12 @@ def _wanted(new: NewTask, approval: NewQuestion | None) -> NewQuestion | None:
     """The approval as the caller wants it: in its time, and with what the permit is to hold."""
     if approval is None:
         return None
-    if new.wanted_seconds is not None:
-        approval = replace(approval, due_seconds=min(approval.due_seconds, new.wanted_seconds))
+    if new.wanted_seconds is not None and new.wanted_seconds < approval.due_seconds:
+        approval = replace(approval, due_seconds=new.wanted_seconds)
+        if decided := approval.params.get("decided"):
+            # What the rule says after its own time is not to come sooner because the caller is in a hurry.
+            left = {name: value for name, value in decided.items() if name not in _AFTER_TIME}
+            approval = replace(approval, params={**approval.params, "decided": left})
     if new.permit_seconds is not None:
         permit = {"seconds": new.permit_seconds, "version": new.verdict.version}
         approval = replace(approval, params={**approval.params, "permit": permit})

@@ -11,6 +11,7 @@ import pytest
 
 from taskhub.core.errors import Refused
 from taskhub.core.records import Actor, TaskRecord
+from taskhub.core.rules import Otherwise, Rule, Then, Verdict
 from taskhub.core.states import Door, State
 from taskhub.core.versions import DECIDED_ONLY
 from taskhub.domain.permits.records import KEPT_HOURS, Permit, Redemption
@@ -191,6 +192,25 @@ def test_it_waits_as_long_as_it_is_wanted(world: World) -> None:
     task = asked(world)
     seconds = "SELECT extract(epoch FROM due_at - opened_at)::int FROM question WHERE task_id = %s"
     assert kit.count_rows(seconds, [task.id]) == 120
+
+
+@pytest.mark.parametrize("hurry", [False, True])
+def test_a_rule_that_lets_it_through_does_so_after_its_own_time(world: World, hurry: bool) -> None:
+    rule = Rule(name="all", when="", then=Then.ASK, expires_minutes=30, otherwise=Otherwise.ALLOW)
+    task = kit.create(
+        world,
+        revision=DECIDED_ONLY,
+        arguments=ARGUMENTS,
+        permit_seconds=60,
+        wanted_seconds=60 if hurry else 3_600,
+        verdict=Verdict(Then.ASK, rule, 1),
+    )
+    kit.turn_back(task.id, "due_at", 61 if hurry else 1_801, table="question")
+    assert sweep() == 1
+    ended, permit = kit.look(task.id), owned_permit(task.public_id, world.context.pk)
+    assert (ended.state, permit is None) == (State.FAULTED if hurry else State.FINISHED, hurry)
+    if permit is not None:
+        assert redeem(world, permit) == Redemption.REDEEMED
 
 
 def test_there_is_none_where_the_tool_has_changed_since_people_were_asked(world: World) -> None:

@@ -16,7 +16,7 @@ from taskhub.domain.people.writes import set_role
 from taskhub.domain.rules.changes import save_rules
 from taskhub.domain.rules.reads import present
 from taskhub.domain.tasks.sweep import sweep
-from taskhub.store.models import AuthContext, Question, Tenant, Tool
+from taskhub.store.models import AuthContext, Question, Server, Tenant, Tool
 from tests.console.admin import ADMIN, words
 from tests.console.conftest import Login
 from tests.domain import kit
@@ -303,6 +303,19 @@ def test_what_was_allowed_is_asked_again_where_the_tool_changes(sign_in: Login, 
     mia.post(f"/inbox/{Question.objects.get(state='open').pk}/decide", {"verdict": "approve"})
     kit.finish(kit.claim_one())
     assert "Nobody approved this call" not in page_of(mia, task), "somebody has approved what ran"
+
+
+def test_what_was_allowed_is_asked_again_where_the_address_changes(sign_in: Login, tenant: Tenant) -> None:
+    mia = sign_in(make_person(Role.APPROVER, tenant))
+    task = asked(tenant, otherwise=Otherwise.ALLOW)
+    overdue(task)
+    sweep()
+    Server.objects.update(target="elsewhere:server")
+    assert kit.claim() == []
+    said = card(mia, task)
+    assert (
+        "address of its server has changed since rule Production let it run, as nobody decided. It has not run" in said
+    )
 
 
 def test_what_was_allowed_says_so_when_it_has_run(sign_in: Login, tenant: Tenant) -> None:

@@ -85,6 +85,9 @@ def test_denied_the_agent_reads_why_and_the_tool_does_not_run(world: World) -> N
     assert event.after is not None
     assert event.after["otherwise"] == "deny"
     assert (event.after["rule"], event.after["version"], len(event.after["arguments_sha256"])) == ("Production", 1, 64)
+    digest = Question.objects.get(task_id=task.id).call_digest
+    assert digest is not None
+    assert (event.after["call_sha256"], decision.call_digest) == (bytes(digest).hex(), digest)
     assert kit.actions(task.id) == ["task.created", "question.undecided", "task.finished"]
     assert sweep() == 0
 

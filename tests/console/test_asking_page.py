@@ -314,7 +314,7 @@ def test_what_was_allowed_is_asked_again_where_the_address_changes(sign_in: Logi
     assert kit.claim() == []
     said = card(mia, task)
     assert (
-        "address of its server has changed since rule Production let it run, as nobody decided. It has not run" in said
+        "server’s address has changed since rule Production let it run, as nobody decided. It has not run" in said
     )
 
 

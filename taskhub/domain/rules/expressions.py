@@ -5,7 +5,7 @@ is true if one of them is, whatever the other is. More ends with an error here t
 different types, or of null with something else, and every use of an argument that the call does not have, or that does
 not fit the tool's schema. So `args.amount > 100` is in doubt for the text "200", and not false.
 
-CEL has no loops except over lists. The limits below bound what the rest costs.
+CEL has no loops except over lists. The limits below, and those of `reading`, bound what the rest costs.
 """
 
 from __future__ import annotations
@@ -23,12 +23,10 @@ import cel
 
 from taskhub.core.errors import Invalid
 from taskhub.domain.rules import comparisons
+from taskhub.domain.rules.reading import CLOSING, Group, Part, Token, invalid, parts_of
 
 MAX_TEXT: Final = 4_000
 """Most characters of an expression."""
-MAX_TOKENS: Final = 400
-MAX_DEPTH: Final = 16
-"""How deep brackets may be nested."""
 MAX_LOOPS: Final = 4
 """Most uses of `LOOPS` in an expression. None may stand in another one."""
 MAX_SUMS: Final = 20
@@ -63,17 +61,6 @@ _FUNCTIONS: Final = {
     "__matches": comparisons.matches,
 }
 
-_TOKEN: Final = re.compile(
-    r"""(?P<blank>\s+|//[^\n]*)
-      | (?P<text>[bB]?[rR][bB]?(?:\"{3}.*?\"{3}|'{3}.*?'{3}|\"[^\"\n]*\"|'[^'\n]*')  # in a raw text nothing is escaped
-          |[bB]?(?:\"{3}(?:[^\\]|\\.)*?\"{3}|'{3}(?:[^\\]|\\.)*?'{3}
-                          |\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'))
-      | (?P<number>0x[0-9a-fA-F]+u?|(?:\d+\.\d+|\.\d+|\d+)(?:[eE][+-]?\d+)?u?)
-      | (?P<name>[A-Za-z_][A-Za-z0-9_]*)
-      | (?P<sign>&&|\|\||==|!=|<=|>=|[-+*/%!<>?:,.()\[\]{}])""",
-    re.VERBOSE | re.DOTALL,
-)
-_CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
 _WORDS: Final = frozenset({"true", "false", "null", "in"})
 _BETWEEN: Final = frozenset({",", "?", ":", "||", "&&"})
 _COMPARED: Final = {"==": "__same", "!=": "__same", "in": "__among"}
@@ -81,30 +68,6 @@ _RELATIONS: Final = frozenset({*_COMPARED, "<", "<=", ">", ">="})
 _SCALARS: Final = re.compile(r"[rR]?(\"\"\"|'''|\"|')(.*)\1", re.DOTALL)
 
 logging.getLogger("cel").setLevel(logging.ERROR)  # it warns of errors, which are a result here
-
-
-@dataclass(frozen=True, slots=True)
-class _Token:
-    kind: str
-    text: str
-    at: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """Brackets and what stands in them."""
-
-    opening: str
-    parts: tuple[_Part, ...]
-    at: int
-
-    @property
-    def text(self) -> str:
-        """The bracket that opens the group."""
-        return self.opening
-
-
-_Part = _Token | _Group
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,51 +139,15 @@ def compiled(text: str) -> Expression:
     its character, counted from 1."""
     if len(text) > MAX_TEXT:
         raise Invalid(f"An expression has at most {MAX_TEXT:,} characters, not {len(text):,}.", field="when")
-    tokens = list(_tokens(text))
-    if len(tokens) > MAX_TOKENS:
-        raise Invalid(f"An expression has at most {MAX_TOKENS} words and signs, not {len(tokens)}.", field="when")
+    parts = parts_of(text)
     writer = _Writer()
-    written = writer.sequence(_grouped(tokens, len(text)), frozenset()) if tokens else "true"
+    written = writer.sequence(parts, frozenset()) if parts else "true"
     try:
         program = cel.compile(written)
     except ValueError:
         raise Invalid("This is no expression of CEL.", field="when") from None
     arguments = None if writer.any_argument else frozenset(writer.arguments)
     return Expression(text, arguments, writer.timed, writer.of_program, writer.of_tool, program)
-
-
-def _tokens(text: str) -> Iterable[_Token]:
-    at = 0
-    while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None or found.lastgroup is None:
-            raise _invalid(f"{text[at]!r} means nothing here", at)
-        if found.lastgroup != "blank":
-            yield _Token(found.lastgroup, found.group(), at)
-        at = found.end()
-
-
-def _grouped(tokens: list[_Token], end: int) -> tuple[_Part, ...]:
-    """The tokens with those in brackets as groups."""
-    open_groups: list[tuple[_Token, list[_Part]]] = []
-    parts: list[_Part] = []
-    for token in tokens:
-        if token.kind == "sign" and token.text in _CLOSING:
-            if len(open_groups) >= MAX_DEPTH:
-                raise _invalid(f"brackets may be nested {MAX_DEPTH} deep", token.at)
-            open_groups.append((token, parts))
-            parts = []
-        elif token.kind == "sign" and token.text in _CLOSING.values():
-            if not open_groups or _CLOSING[open_groups[-1][0].text] != token.text:
-                raise _invalid(f"{token.text} closes nothing", token.at)
-            opening, around = open_groups.pop()
-            around.append(_Group(opening.text, tuple(parts), opening.at))
-            parts = around
-        else:
-            parts.append(token)
-    if open_groups:
-        raise _invalid(f"{open_groups[-1][0].text} is not closed", end)
-    return tuple(parts)
 
 
 class _Writer:
@@ -234,33 +161,33 @@ class _Writer:
         self.of_tool = False
         self._loops = self._sums = self._matches = 0
 
-    def sequence(self, parts: tuple[_Part, ...], bound: frozenset[str]) -> str:
+    def sequence(self, parts: tuple[Part, ...], bound: frozenset[str]) -> str:
         """Operands with what stands between them. `bound`: the variable of the loop around them."""
         written: list[str] = []
-        operand: list[_Part] = []
+        operand: list[Part] = []
         for part in parts:
-            if isinstance(part, _Token) and part.kind == "sign" and part.text in _BETWEEN:
+            if isinstance(part, Token) and part.kind == "sign" and part.text in _BETWEEN:
                 written += [self._relation(operand, bound), part.text]
                 operand = []
             else:
                 operand.append(part)
         return " ".join([*written, self._relation(operand, bound)])
 
-    def _relation(self, parts: list[_Part], bound: frozenset[str]) -> str:
-        places = [n for n, part in enumerate(parts) if isinstance(part, _Token) and part.text in _RELATIONS]
+    def _relation(self, parts: list[Part], bound: frozenset[str]) -> str:
+        places = [n for n, part in enumerate(parts) if isinstance(part, Token) and part.text in _RELATIONS]
         if len(places) > 1:
-            raise _invalid("comparisons in a row need brackets", parts[places[1]].at)
+            raise invalid("comparisons in a row need brackets", parts[places[1]].at)
         if not places:
             return self._value(parts, bound)
         sign = parts[places[0]].text
         left, right = (self._value(side, bound) for side in (parts[: places[0]], parts[places[0] + 1 :]))
         if not left or not right:
-            raise _invalid(f"{sign} compares two values", parts[places[0]].at)
+            raise invalid(f"{sign} compares two values", parts[places[0]].at)
         if sign not in _COMPARED or "null" in (left, right):
             return f"{left} {sign} {right}"
         return f"{'!' if sign == '!=' else ''}{_COMPARED[sign]}({left}, {right})"
 
-    def _value(self, parts: list[_Part], bound: frozenset[str]) -> str:
+    def _value(self, parts: list[Part], bound: frozenset[str]) -> str:
         written: list[str] = []
         n = 0
         while n < len(parts):
@@ -269,65 +196,65 @@ class _Writer:
             n += used
         return " ".join(written)
 
-    def _part(self, parts: list[_Part], n: int, bound: frozenset[str]) -> tuple[str, int]:
+    def _part(self, parts: list[Part], n: int, bound: frozenset[str]) -> tuple[str, int]:
         """The part at `n`, and how many parts it is written from."""
         part = parts[n]
         member = n > 0 and parts[n - 1].text == "."
-        if isinstance(part, _Group):
+        if isinstance(part, Group):
             before = parts[n - 1] if n else None
-            if part.opening == "{" and isinstance(before, _Token) and before.kind == "name":
-                raise _invalid("messages cannot be made", part.at)
-            return part.opening + self.sequence(part.parts, bound) + _CLOSING[part.opening], 1
+            if part.opening == "{" and isinstance(before, Token) and before.kind == "name":
+                raise invalid("messages cannot be made", part.at)
+            return part.opening + self.sequence(part.parts, bound) + CLOSING[part.opening], 1
         if part.kind == "text" and re.match(r"\w*[bB]", part.text):
-            raise _invalid("bytes cannot be compared with anything here", part.at)
+            raise invalid("bytes cannot be compared with anything here", part.at)
         if part.text == "+":
             self._sums = self._count(self._sums, MAX_SUMS, "additions", part.at)
         if part.kind != "name":
             return part.text, 1
         following = parts[n + 1] if n + 1 < len(parts) else None
-        called = isinstance(following, _Group) and following.opening == "("
-        if called and isinstance(following, _Group):
+        called = isinstance(following, Group) and following.opening == "("
+        if called and isinstance(following, Group):
             return self._call(part, following, member, bound)
         if member or part.text in _WORDS or part.text in bound:
             return part.text, 1
         return self._variable(parts, n)
 
-    def _call(self, name: _Token, given: _Group, member: bool, bound: frozenset[str]) -> tuple[str, int]:
+    def _call(self, name: Token, given: Group, member: bool, bound: frozenset[str]) -> tuple[str, int]:
         if name.text not in (METHODS if member else FUNCTIONS):
             known = ", ".join(sorted(METHODS if member else FUNCTIONS))
-            raise _invalid(f"there is no function {name.text[:40]}; there are {known}", name.at)
+            raise invalid(f"there is no function {name.text[:40]}; there are {known}", name.at)
         if name.text == "matches":
             return self._matched(name, given), 2
         if name.text in PARTS_OF_TIME and given.parts:
-            raise _invalid(f"{name.text} takes nothing: the time is in UTC", given.at)
+            raise invalid(f"{name.text} takes nothing: the time is in UTC", given.at)
         if name.text == "has" and (told := self._argument(given.parts, 0)) and told[1] == len(given.parts):
             return _present(told[0]), 2
         if member and name.text in LOOPS:
             variable = given.parts[0] if given.parts else None
             if bound:
-                raise _invalid(f"{name.text} cannot stand in another loop", name.at)
-            if not isinstance(variable, _Token) or variable.kind != "name" or _is_known(variable.text):
-                raise _invalid(f"{name.text} needs a name of its own for each item", name.at)
+                raise invalid(f"{name.text} cannot stand in another loop", name.at)
+            if not isinstance(variable, Token) or variable.kind != "name" or _is_known(variable.text):
+                raise invalid(f"{name.text} needs a name of its own for each item", name.at)
             self._loops = self._count(self._loops, MAX_LOOPS, "loops", name.at)
             bound = frozenset({variable.text})
         return f"{name.text}({self.sequence(given.parts, bound)})", 2
 
-    def _matched(self, name: _Token, given: _Group) -> str:
+    def _matched(self, name: Token, given: Group) -> str:
         """A match by RE2, as CEL wants, which takes time in proportion to the text. Unlike `cel`, it keeps what it has
         compiled."""
         self._matches = self._count(self._matches, MAX_MATCHES, "regular expressions", name.at)
         pattern = given.parts[0] if len(given.parts) == 1 else None
-        if not isinstance(pattern, _Token) or pattern.kind != "text":
-            raise _invalid("a regular expression is given as a text", name.at)
+        if not isinstance(pattern, Token) or pattern.kind != "text":
+            raise invalid("a regular expression is given as a text", name.at)
         if len(pattern.text) > MAX_PATTERN:
-            raise _invalid(f"a regular expression has at most {MAX_PATTERN} characters", pattern.at)
+            raise invalid(f"a regular expression has at most {MAX_PATTERN} characters", pattern.at)
         try:
             comparisons.pattern(cel.compile(pattern.text).execute({}))
         except ValueError:
-            raise _invalid("this is no regular expression of RE2", pattern.at) from None
+            raise invalid("this is no regular expression of RE2", pattern.at) from None
         return f"__matches({pattern.text})"
 
-    def _variable(self, parts: list[_Part], n: int) -> tuple[str, int]:
+    def _variable(self, parts: list[Part], n: int) -> tuple[str, int]:
         part = parts[n]
         if part.text == ARGUMENTS:
             if told := self._argument(tuple(parts), n):
@@ -341,15 +268,15 @@ class _Writer:
         members = MEMBERS.get(part.text)
         if members is None:
             known = ", ".join(sorted([*MEMBERS, ARGUMENTS, TIME]))
-            raise _invalid(f"there is no {part.text[:40]}; there are {known}", part.at)
+            raise invalid(f"there is no {part.text[:40]}; there are {known}", part.at)
         name = parts[n + 2] if n + 2 < len(parts) and parts[n + 1].text == "." else None
-        if not isinstance(name, _Token) or name.text not in members:
-            raise _invalid(f"{part.text} has the members {', '.join(sorted(members))}", part.at)
+        if not isinstance(name, Token) or name.text not in members:
+            raise invalid(f"{part.text} has the members {', '.join(sorted(members))}", part.at)
         self.of_tool = self.of_tool or part.text == "tool"
         self.of_program = self.of_program or (part.text, name.text) == ("client", "program")
         return part.text, 1
 
-    def _argument(self, parts: tuple[_Part, ...], n: int) -> tuple[str, int] | None:
+    def _argument(self, parts: tuple[Part, ...], n: int) -> tuple[str, int] | None:
         """The name of the argument that stands at `n`, as `args.name` or `args["name"]`, and of how many parts that
         is; `None` if no single argument does."""
         if n >= len(parts) or parts[n].text != ARGUMENTS or n + 1 >= len(parts):
@@ -357,12 +284,12 @@ class _Writer:
         following = parts[n + 1]
         name = parts[n + 2] if n + 2 < len(parts) else None
         called = n + 3 < len(parts) and parts[n + 3].text == "("
-        if following.text == "." and isinstance(name, _Token) and name.kind == "name" and not called:
+        if following.text == "." and isinstance(name, Token) and name.kind == "name" and not called:
             self.arguments.add(name.text)
             return name.text, 3
-        if isinstance(following, _Group) and following.opening == "[" and len(following.parts) == 1:
+        if isinstance(following, Group) and following.opening == "[" and len(following.parts) == 1:
             text = following.parts[0]
-            plain = _SCALARS.fullmatch(text.text) if isinstance(text, _Token) and text.kind == "text" else None
+            plain = _SCALARS.fullmatch(text.text) if isinstance(text, Token) and text.kind == "text" else None
             if plain and "\\" not in plain[2]:
                 self.arguments.add(plain[2])
                 return plain[2], 2
@@ -371,7 +298,7 @@ class _Writer:
     @staticmethod
     def _count(before: int, most: int, what: str, at: int) -> int:
         if before >= most:
-            raise _invalid(f"an expression has at most {most} {what}", at)
+            raise invalid(f"an expression has at most {most} {what}", at)
         return before + 1
 
 
@@ -385,7 +312,3 @@ def _variable(argument: str) -> str:
 
 def _present(argument: str) -> str:
     return f"__has_{argument.encode('utf-8', 'surrogatepass').hex()}"
-
-
-def _invalid(problem: str, at: int) -> Invalid:
-    return Invalid(f"At character {at + 1}: {problem}.", field="when")

@@ -92,6 +92,7 @@ def test_a_rule_is_added_and_changed(admin: Client, tenant: Tenant) -> None:
     [
         ({"when": "args.n >"}, "when", "compares two values"),
         ({"when": "nobody.name == 1"}, "when", "there is no nobody"),
+        ({"when": 'tool.name == "a" || "b"'}, "when", "Perhaps: tool.name in [&quot;a&quot;, &quot;b&quot;]."),
         ({"then": "hide"}, "when", "cannot speak of args"),
         ({"then": "laugh"}, "then", "Choose what the rule does."),
         ({"name": ""}, "name", "1 to 100 printable characters"),
@@ -258,6 +259,25 @@ def test_the_list_as_it_is_edited_is_tried_on_recent_calls(admin: Client, tenant
     said = words(admin.get("/rules/?try").content.decode())
     assert "Ask 1 1" in said
     assert "No call changes." in said
+
+
+def test_a_rule_of_the_list_that_is_refused_today_is_named_and_tried(
+    admin: Client, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a list was saved before its expressions were looked at so closely."""
+    with monkeypatch.context() as patched:
+        patched.setattr("taskhub.domain.rules.decisions.check_kinds", lambda text: None)
+        save_rules(tenant.pk, [ASKS, Rule(name="Odd", when="tool.name", then=Then.DENY)], expected=0, actor=ADMIN)
+    make_task(make_context(tenant), make_tool(make_server(tenant)))
+    assert "Ask 1 1" in words(admin.get("/rules/?try").content.decode())
+    answer = admin.post("/rules/change", {"expected": "1", "up": "Odd"})
+    assert answer.status_code == 400
+    assert "Rule 1: At character 1: tool.name is a text" in words(answer.content.decode())
+    answer = admin.post(edit(ASKS), {**FORM, "expected": "1"})
+    assert "Rule 2: At character 1: tool.name is a text" in words(answer.content.decode())
+    assert admin.post("/rules/change", {"expected": "1", "remove": "Odd"}).status_code == 302
+    answer = admin.post("/rules/versions/1/restore", {"expected": "2"})
+    assert "Rule 2: At character 1: tool.name is a text" in words(answer.content.decode())
 
 
 def test_there_may_be_no_call_to_try_rules_on(admin: Client, listed: Tenant) -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from taskhub.domain.rules.expressions import FUNCTIONS, LOOPS, MEMBERS, compiled
+from taskhub.core.rules import Rule, Then
+from taskhub.domain.rules.decisions import check_expressions
+from taskhub.domain.rules.expressions import FUNCTIONS, LOOPS, MEMBERS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "use" / "rules.md"
 EXAMPLES = re.findall(r"```cel\n(.*?)\n```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
@@ -19,7 +21,7 @@ def test_there_are_examples() -> None:
 
 @pytest.mark.parametrize("text", EXAMPLES)
 def test_an_example_is_an_expression(text: str) -> None:
-    assert compiled(text).text == text
+    check_expressions([Rule(name="example", when=text, then=Then.ASK)])
 
 
 def test_every_variable_and_function_is_told() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -9,7 +10,7 @@ from django import forms
 from django.utils.safestring import mark_safe
 
 from taskhub.console.forms.base import ConsoleForm, Typed, Whole, picked
-from taskhub.core.errors import Invalid
+from taskhub.core.errors import Invalid, TaskHubError
 from taskhub.core.policy import MAX_GROUP, MAX_QUORUM
 from taskhub.core.records import ToolRecord
 from taskhub.core.rules import (
@@ -77,6 +78,13 @@ class ChangeForm(ConsoleForm):
         """The version that the person was shown; -1, which no list has, if that is not a number."""
         found = whole(str(self["expected"].value() or ""), most=2**31 - 1)
         return -1 if found is None else found
+
+    def refuse(self, error: TaskHubError) -> None:
+        """As in every form; an error about a rule that the form does not show names its position."""
+        told = str(error.data.get("field", ""))
+        if found := re.match(r"rules\.(\d+)\.", told):
+            error = Invalid(f"Rule {int(found[1]) + 1}: {error.message}")
+        super().refuse(error)
 
     def show_version(self, version: int) -> None:
         """Let the refused form be sent again, for the version that is in force now."""

@@ -135,7 +135,7 @@ def rule_restore(request: ConsoleRequest, number: int) -> HttpResponse:
     try:
         saved = control.save_rules(request.caller, earlier.rules, expected=form.version, reason=reason)
     except Invalid as error:
-        form.refuse(Invalid(error.message, field="reason" if error.data.get("field") == "reason" else ""))
+        form.refuse(error)
         return _version(request, number, form, status=400)
     except Refused as error:
         form.add_error(None, f"{error.message} Look at it first, then bring this version back.")

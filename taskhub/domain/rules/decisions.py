@@ -15,6 +15,7 @@ from taskhub.core.records import ToolRecord
 from taskhub.core.rules import Client, Rule, RuleList, Then, Verdict
 from taskhub.domain.rules.conditions import MISSING, alone, may_be_json, schema_of
 from taskhub.domain.rules.expressions import Expression, Values, absent_values, argument_values, compiled
+from taskhub.domain.rules.kinds import check_kinds
 from taskhub.lib import jsonx
 from taskhub.lib.schemas import surely_fits
 
@@ -37,11 +38,12 @@ class _Compiled:
 
 
 def check_expressions(rules: Sequence[Rule]) -> None:
-    """Raise `Invalid` if an expression means nothing, or a rule hides by what is not known when tools are listed. Its
-    `field` is as that of `core.rules.check_rules`."""
+    """Raise `Invalid` if an expression means nothing or can be neither true nor false (`kinds`), or a rule hides by
+    what is not known when tools are listed. Its `field` is as that of `core.rules.check_rules`."""
     for place, rule in enumerate(rules):
         try:
             when = compiled(rule.when)
+            check_kinds(rule.when)
         except Invalid as error:
             raise Invalid(error.message, field=f"rules.{place}.when") from None
         if rule.then is Then.HIDE and not (when.lasting and not when.of_program):

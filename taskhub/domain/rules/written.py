@@ -11,6 +11,7 @@ from typing import Any, Final
 from taskhub.core.errors import Invalid
 from taskhub.core.rules import storable
 from taskhub.domain.rules.expressions import compiled
+from taskhub.domain.rules.kinds import check_kinds
 
 MAX_WHOLE: Final = 2**63
 """Whole numbers of CEL are smaller than that."""
@@ -92,6 +93,7 @@ def joined(when: str, condition: str) -> str:
     before = f"({when.strip()}\n)" if "||" in when or "?" in when else when.strip()
     both = f"{before}\n&& {condition}"
     compiled(both)
+    check_kinds(both)
     return both
 
 

@@ -48,7 +48,7 @@ MEMBERS: Final[Mapping[str, frozenset[str]]] = {
 ARGUMENTS: Final = "args"
 TIME: Final = "time"
 LOOPS: Final = frozenset({"exists", "all", "exists_one", "filter"})
-FUNCTIONS: Final = frozenset({"bool", "double", "duration", "has", "int", "like", "size", "string", "timestamp"})
+FUNCTIONS: Final = frozenset({"double", "duration", "has", "int", "like", "size", "string", "timestamp"})
 PARTS_OF_TIME: Final = frozenset(
     {"getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getFullYear", "getHours", "getMinutes", "getMonth"}
 )

@@ -9,6 +9,7 @@ from taskhub.core.errors import NotFound
 from taskhub.core.rules import Rule, RuleList
 from taskhub.domain.catalogue.view import catalogue
 from taskhub.domain.rules import changes, reads, trial
+from taskhub.domain.rules.lacking import Lack, lacks
 from taskhub.domain.rules.reads import PAGE_ROWS, Version, VersionRow
 from taskhub.domain.rules.trial import Trial
 
@@ -43,6 +44,13 @@ def save_rules(caller: Caller, rules: Sequence[Rule], *, expected: int, reason: 
     """
     caller.require("server.manage", what="save the rules")
     return changes.save_rules(caller.tenant_id, rules, expected=expected, reason=reason, actor=caller.actor)
+
+
+def rule_warnings(caller: Caller, rules: Sequence[Rule]) -> list[Lack]:
+    """The rules of the list that are in doubt for every call of some tools, because these lack an argument. Raises
+    `Forbidden`, or `Invalid` for an expression that means nothing."""
+    caller.require("server.view", what="see what is in doubt")
+    return lacks(rules, catalogue(caller.tenant_id).tools)
 
 
 def try_rules(caller: Caller, rules: Sequence[Rule]) -> Trial:

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from django.core.management.base import CommandError
 
+from taskhub.domain.clients.principals import default_tenant
 from taskhub.store.models import RuleVersion
 from tests.cli.shell import run
+from tests.factories import make_server, make_tool
 
 pytestmark = pytest.mark.django_db
 
@@ -42,6 +44,19 @@ def test_what_is_listed_can_be_set(file: Path) -> None:
         "  2  ask    deploys  (on trial)",
         "            when tool.name == 'deploy'",
     ]
+
+
+def test_what_is_in_doubt_for_tools_without_an_argument_is_told_when_it_is_set(file: Path) -> None:
+    make_tool(make_server(default_tenant()), "status")
+    file.write_text(json.dumps([*RULES, {"name": "pay", "when": "args.amount > 5", "then": "deny"}]))
+    code, told, _ = run("rule", "set", str(file))
+    assert (code, told.splitlines()[1:]) == (
+        0,
+        [
+            "Warning: pay: The only tool has no argument amount: every call of them is in doubt, and so denied. "
+            "No tool has it: look at how it is spelled."
+        ],
+    )
 
 
 @pytest.mark.parametrize(

@@ -197,6 +197,22 @@ def test_an_expression_is_checked_while_it_is_typed(admin: Client, tenant: Tenan
     assert "there is no nobody" in words(admin.post("/rules/check", {**FORM, "when": "nobody"}).content.decode())
 
 
+def test_a_rule_that_is_in_doubt_for_tools_without_its_argument_is_warned_of(admin: Client, tenant: Tenant) -> None:
+    make_tool(make_server(tenant), "pay <b>")
+    said = words(admin.post("/rules/check", FORM).content.decode())
+    assert "The only tool has no argument n: every call of them is in doubt, and so asked about." in said
+    for typed in ({"then": "allow"}, {"when": "tool.name == 'x' && args.n > 1"}):
+        assert "This is an expression." in words(admin.post("/rules/check", {**FORM, **typed}).content.decode())
+    said = words(admin.post("/rules/add", FORM, follow=True).content.decode())
+    assert "“Production” saved: version 1 is in force." in said
+    assert "The only tool has no argument n" in said
+    assert "The only tool has no argument n" in words(admin.get("/rules/edit?rule=Production").content.decode())
+    assert "no argument" not in words(admin.get("/rules/add").content.decode())
+    refused = admin.post("/rules/add", {**FORM, "expected": "1", "then": "laugh"})
+    assert refused.status_code == 400
+    assert "no argument" not in words(refused.content.decode())
+
+
 def test_versions_are_listed_shown_and_brought_back(admin: Client, listed: Tenant) -> None:
     save_rules(listed.pk, [HIDES, ASKS], expected=1, reason="Fewer", actor=ADMIN)
     said = words(admin.get("/rules/versions/").content.decode())

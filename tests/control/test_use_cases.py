@@ -156,6 +156,7 @@ READS = {
     "rules.rules",
     "rules.rule_versions",
     "rules.rule_version",
+    "rules.rule_warnings",
     "servers.find_server",
     "questions.find_question",
     "questions.find_question_of_task",
@@ -374,6 +375,11 @@ def test_whoever_sees_servers_sees_the_rules_and_their_versions_of_this_tenant_a
 def test_whoever_may_not_see_servers_does_not_see_the_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     by = caller(make_person("admin", make_tenant()))
     monkeypatch.setattr(Caller, "may", lambda self, permission: permission != "server.view")
-    for use in (lambda: rules.rules(by), lambda: rules.rule_versions(by), lambda: rules.rule_version(by, 1)):
+    for use in (
+        lambda: rules.rules(by),
+        lambda: rules.rule_versions(by),
+        lambda: rules.rule_version(by, 1),
+        lambda: rules.rule_warnings(by, []),
+    ):
         with pytest.raises(Forbidden):
             use()

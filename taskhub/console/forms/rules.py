@@ -244,6 +244,13 @@ class RuleForm(ChangeForm):
             shadow=posted["shadow"],
         )
 
+    def shown(self) -> Rule:
+        """The rule as far as warnings are about it: what it does, and when. Raises `Invalid` where it does nothing."""
+        then = str(self["then"].value() or "")
+        if then not in set(Then):
+            raise Invalid("Choose what the rule does.", field="then")
+        return Rule(name=str(self["name"].value() or ""), when=str(self["when"].value() or ""), then=Then(then))
+
     def refuse_of(self, error: Invalid, place: int) -> None:
         """Show the use case's error about the list, in which this rule stands at `place`, beside its field."""
         told = str(error.data.get("field", ""))

@@ -57,15 +57,18 @@ def rule_edit(request: ConsoleRequest) -> HttpResponse:
 @page("server.manage")
 @require_POST
 def rule_check(request: ConsoleRequest) -> HttpResponse:
-    """What is wrong with the expression in the form. Nothing is saved."""
+    """What is wrong with the expression in the form, or doubtful. Nothing is saved."""
     form = _form(request, request.POST)
     wrong = ""
+    warnings: Sequence[str] = ()
     if form.is_valid():
         try:
             check_expressions([form.rule()])
+            warnings = _warnings(request, form.rule())
         except Invalid as error:
             wrong = error.message
-    return render(request, "parts/rule_checked.html", {"wrong": wrong, "given": form["when"].value()})
+    context = {"wrong": wrong, "given": form["when"].value(), "warnings": warnings}
+    return render(request, "parts/rule_checked.html", context)
 
 
 @page("server.manage")
@@ -222,7 +225,21 @@ def _edited(request: ConsoleRequest, name: str) -> HttpResponse:
         return _outdated(request, form, name)
     said = f"“{wanted[place].name}” saved: version {saved.version} is in force."
     messages.success(request, said if saved.version != listed.version else "Nothing was changed.")
+    for warning in _warnings(request, wanted[place]):
+        messages.warning(request, warning)
     return redirect("rule-list")
+
+
+def _warnings(request: ConsoleRequest, rule: Rule) -> list[str]:
+    return [lack.words for lack in control.rule_warnings(request.caller, [rule])]
+
+
+def _doubts(request: ConsoleRequest, form: RuleForm) -> list[str]:
+    """The warnings about the rule as it stands in the form; none while something is wrong with it."""
+    try:
+        return _warnings(request, form.shown())
+    except Invalid:
+        return []
 
 
 def _outdated(request: ConsoleRequest, form: RuleForm, name: str) -> HttpResponse:
@@ -266,6 +283,7 @@ def _rule(
         "gone": gone,
         "groups": known_groups(request.person.tenant_id),
         "members": [(variable, sorted(parts)) for variable, parts in MEMBERS.items()],
+        "warnings": _doubts(request, form),
         "functions": sorted(FUNCTIONS),
         "methods": sorted(METHODS),
     }

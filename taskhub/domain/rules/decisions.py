@@ -169,6 +169,11 @@ def _client(client: Client, program: str) -> dict[str, Any]:
 
 def _lasting(client: Client, tool: ToolRecord, program: str) -> dict[str, Any]:
     """The variables that are the same for all calls of the tool by the client."""
+    return {"client": _client(client, program), **tool_values(tool)}
+
+
+def tool_values(tool: ToolRecord) -> dict[str, Any]:
+    """The variables that are the same for all calls of the tool."""
     annotations = tool.definition.get("annotations")
     hints = annotations if isinstance(annotations, dict) else {}
 
@@ -179,7 +184,6 @@ def _lasting(client: Client, tool: ToolRecord, program: str) -> dict[str, Any]:
     read_only = hint("readOnlyHint", False)
     title = tool.definition.get("title", hints.get("title"))
     return {
-        "client": _client(client, program),
         "server": {"name": tool.server_name},
         "tool": {
             "name": tool.name,

@@ -73,11 +73,13 @@ logging.getLogger("cel").setLevel(logging.ERROR)  # it warns of errors, which ar
 @dataclass(frozen=True, slots=True)
 class Expression:
     """A compiled expression. `arguments`: the names of the arguments that it speaks of; `None` if it may speak of any.
+    `compared`: those whose value it speaks of, and not only whether they are there.
     `timed`: whether it speaks of the time. `of_program`: whether it speaks of what the client's program says of itself.
     `of_tool`: whether it speaks of the tool."""
 
     text: str
     arguments: frozenset[str] | None
+    compared: frozenset[str]
     timed: bool
     of_program: bool
     of_tool: bool
@@ -147,7 +149,8 @@ def compiled(text: str) -> Expression:
     except ValueError:
         raise Invalid("This is no expression of CEL.", field="when") from None
     arguments = None if writer.any_argument else frozenset(writer.arguments)
-    return Expression(text, arguments, writer.timed, writer.of_program, writer.of_tool, program)
+    compared = frozenset(writer.compared)
+    return Expression(text, arguments, compared, writer.timed, writer.of_program, writer.of_tool, program)
 
 
 class _Writer:
@@ -155,6 +158,7 @@ class _Writer:
 
     def __init__(self) -> None:
         self.arguments: set[str] = set()
+        self.compared: set[str] = set()
         self.any_argument = False
         self.timed = False
         self.of_program = False
@@ -259,6 +263,7 @@ class _Writer:
         if part.text == ARGUMENTS:
             if told := self._argument(tuple(parts), n):
                 self.arguments.add(told[0])
+                self.compared.add(told[0])
                 return _variable(told[0]), told[1]
             self.any_argument = True
             return "__args", 1

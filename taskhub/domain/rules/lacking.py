@@ -1,0 +1,84 @@
+"""Finds rules that are in doubt for every call of tools without the arguments that they speak of.
+
+That is what a rule means (`expressions`), and seldom what its writer meant: `args.environment == "production"` asks
+about each call of every tool that has no such argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from taskhub.core.records import ToolRecord
+from taskhub.core.rules import Rule, Then, storable
+from taskhub.domain.rules.conditions import MISSING, schema_of
+from taskhub.domain.rules.decisions import tool_values
+from taskhub.domain.rules.expressions import Expression, Values, absent_values, compiled
+from taskhub.domain.rules.written import Comparison, literal, of_argument
+
+MAX_TOOLS: Final = 5_000
+"""Tools that are looked at: the first of the catalogue."""
+_NAMED: Final = 5
+"""Most tools that a fix names."""
+_DONE: Final = {Then.ASK: "asked about", Then.DENY: "denied"}
+
+
+@dataclass(slots=True)
+class Lack:
+    """A rule that asks about or denies every call of some tools, because they do not list an argument. `fitting` are
+    the names of the tools that it may match and that list all arguments of which it speaks."""
+
+    rule: Rule
+    looked_at: int
+    lacking: int = 0
+    arguments: set[str] = field(default_factory=set)
+    fitting: list[str] = field(default_factory=list)
+
+    @property
+    def words(self) -> str:
+        """What is the matter, and the likely fix."""
+        names = " or ".join(sorted(self.arguments))
+        of = f"{self.lacking:,} of the {self.looked_at:,} tools have"
+        if self.lacking == self.looked_at:
+            of = "The only tool has" if self.lacking == 1 else f"All {self.looked_at:,} tools have"
+        return f"{of} no argument {names}: every call of them is in doubt, and so {_DONE[self.rule.then]}. {self.fix}."
+
+    @property
+    def fix(self) -> str:
+        """What the rule could say instead, without a full stop."""
+        names = [literal(name) for name in dict.fromkeys(self.fitting) if storable(name)]
+        if not names:
+            return "No tool has it: look at how it is spelled"
+        if len(names) == 1:
+            return f"Name the tool: tool.name == {names[0]} && (…)"
+        if len(names) <= _NAMED:
+            return f"Name the tools: tool.name in [{', '.join(names)}] && (…)"
+        there = " && ".join(of_argument(name, Comparison.PRESENT) for name in sorted(self.arguments) if storable(name))
+        return f"Name the tools, or take only calls that have it: {there} && (…)"
+
+
+def lacks(rules: Sequence[Rule], tools: Sequence[ToolRecord]) -> list[Lack]:
+    """The rules of the list, those on trial or off too, that are in doubt for tools which lack an argument. Raises
+    `Invalid` for an expression that means nothing."""
+    looked_at = tools[:MAX_TOOLS]
+    compared: list[tuple[Lack, Expression]] = []
+    for rule in rules:
+        when = compiled(rule.when)
+        if rule.then in _DONE and when.compared:
+            compared.append((Lack(rule, len(looked_at)), when))
+    spoken = frozenset[str]().union(*(when.compared for _, when in compared))
+    for tool in looked_at if compared else ():
+        schema = tool.definition.get("inputSchema")
+        absent = {name for name in spoken if schema_of(schema, name) is MISSING}
+        # Without client, time and the other arguments: what is false now is false for every call of the tool.
+        values = Values(tool_values(tool) | absent_values(absent))
+        for lack, when in compared:
+            if when.met(values) is not None:
+                continue
+            if missing := when.compared & absent:
+                lack.lacking += 1
+                lack.arguments |= missing
+            else:
+                lack.fitting.append(tool.name)
+    return [lack for lack, _ in compared if lack.lacking]

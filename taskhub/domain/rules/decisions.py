@@ -28,7 +28,9 @@ _KEPT: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Compiled:
+class CompiledRule:
+    """A rule with its compiled expression."""
+
     rule: Rule
     when: Expression
 
@@ -61,26 +63,28 @@ class Rules:
         """Raises `Invalid` if an expression cannot be compiled: none is stored that was not compiled before."""
         self.listed = listed
         self.version = listed.version
-        self._rules = [_Compiled(rule, compiled(rule.when)) for rule in listed.rules if rule.enabled]
-        self.hide = any(one.rule.then is Then.HIDE and not one.rule.shadow for one in self._rules)
+        self.rules = [CompiledRule(rule, compiled(rule.when)) for rule in listed.rules if rule.enabled]
+        """Those that are not off."""
+        self.hide = any(one.rule.then is Then.HIDE and not one.rule.shadow for one in self.rules)
         """Whether something may be hidden from somebody."""
-        self._left: dict[tuple[Any, ...], Sequence[_Compiled]] = {}
+        self._left: dict[tuple[Any, ...], Sequence[CompiledRule]] = {}
 
     def decide(
         self, client: Client, tool: ToolRecord, arguments: Mapping[str, Any], *, program: str, now: datetime
     ) -> Verdict:
         """The verdict on a call. `program`: the name that the client's program says of itself; empty if it says none.
         A hidden tool is decided as denied."""
-        if not self._rules:
+        if not self.rules:
             return Verdict(Then.ALLOW, version=self.version)
-        if (hidden := self._hidden_by(client, tool)) is not None:
+        if (hidden := self.hidden_by(client, tool)) is not None:
             return Verdict(Then.DENY, hidden, self.version, scopes=client.scopes)
-        left = self._open(client, tool, program)
+        left = self.may_match(client, tool, program)
         values: Values | None = None
         shadows: list[str] = []
         for one in left:
             if values is None:
-                values = Values(_lasting(client, tool, program) | _of_call(left, tool, arguments, now))
+                when = [one.when for one in left]
+                values = call_values(when, client, tool, arguments, program=program, now=now)
             met = one.when.met(values)
             if not one.matches(met):
                 continue
@@ -94,12 +98,13 @@ class Rules:
     def hides(self, client: Client, tool: ToolRecord) -> bool:
         """Whether the client may not know of the tool. Rules that speak of a call, and not of client, server and tool
         alone, show no tool that a rule below them hides."""
-        return self._hidden_by(client, tool) is not None
+        return self.hidden_by(client, tool) is not None
 
-    def _hidden_by(self, client: Client, tool: ToolRecord) -> Rule | None:
+    def hidden_by(self, client: Client, tool: ToolRecord) -> Rule | None:
+        """The rule that hides the tool from the client; `None` if none does."""
         if not self.hide:
             return None
-        for one in self._open(client, tool, ""):
+        for one in self.may_match(client, tool, ""):
             if one.when.lasting and not one.rule.shadow:
                 return one.rule if one.rule.then is Then.HIDE else None
         return None
@@ -108,7 +113,7 @@ class Rules:
         """Whether the client may not know of the prompts and resources of this server. Only rules that say nothing of
         tools count."""
         values = Values({"client": _client(client, ""), "server": {"name": server}})
-        for one in self._rules:
+        for one in self.rules:
             if not one.when.lasting or one.rule.shadow:
                 continue
             met = one.when.met(values)
@@ -116,7 +121,7 @@ class Rules:
                 return one.rule.then is Then.HIDE
         return False
 
-    def _open(self, client: Client, tool: ToolRecord, program: str) -> Sequence[_Compiled]:
+    def may_match(self, client: Client, tool: ToolRecord, program: str) -> Sequence[CompiledRule]:
         """The rules that may match a call of the tool by the client, in order, up to the first that surely does.
 
         What an expression says of client, server and tool alone is evaluated once. One that speaks of the arguments
@@ -125,9 +130,9 @@ class Rules:
         key = (client, tool.id, tool.digest, tool.server_name, program)
         found = self._left.get(key)
         if found is None:
-            values = Values(_lasting(client, tool, program))
+            values = Values(lasting_values(client, tool, program))
             left = []
-            for one in self._rules:
+            for one in self.rules:
                 met = one.when.met(values)
                 if one.when.lasting and not one.matches(met):
                     continue
@@ -154,21 +159,23 @@ def denied_why(verdict: Verdict) -> str:
     return words or "a rule of this hub denies this call."
 
 
-def _client(client: Client, program: str) -> dict[str, Any]:
+def _client(client: Client, program: str | None) -> dict[str, Any]:
     values: dict[str, Any] = {
         "id": client.client_id,
         "name": client.name,
         "issuer": client.issuer,
         "subject": client.subject,
-        "program": program,
     }
+    if program is not None:
+        values["program"] = program
     if client.scopes is not None:
         values["scopes"] = sorted(client.scopes)
     return values
 
 
-def _lasting(client: Client, tool: ToolRecord, program: str) -> dict[str, Any]:
-    """The variables that are the same for all calls of the tool by the client."""
+def lasting_values(client: Client, tool: ToolRecord, program: str | None) -> dict[str, Any]:
+    """The variables that are the same for all calls of the tool by the client. Without a program they say nothing of
+    it."""
     return {"client": _client(client, program), **tool_values(tool)}
 
 
@@ -197,15 +204,21 @@ def tool_values(tool: ToolRecord) -> dict[str, Any]:
     }
 
 
-def _of_call(
-    rules: Sequence[_Compiled], tool: ToolRecord, arguments: Mapping[str, Any], now: datetime
-) -> dict[str, Any]:
-    """The variables of this call: the arguments of which the rules speak, checked against the tool's schema with its
-    defaults filled in, and the time."""
+def call_values(
+    expressions: Sequence[Expression],
+    client: Client,
+    tool: ToolRecord,
+    arguments: Mapping[str, Any],
+    *,
+    program: str,
+    now: datetime,
+) -> Values:
+    """What the expressions see of a call: besides `lasting_values` the time and the arguments of which they speak,
+    checked against the tool's schema with its defaults filled in."""
     schema = tool.definition.get("inputSchema")
     names: set[str] = set()
-    for one in rules:
-        names |= arguments.keys() if one.when.arguments is None else one.when.arguments
+    for when in expressions:
+        names |= arguments.keys() if when.arguments is None else when.arguments
     found: dict[str, Any] = {}
     unfit: set[str] = set()
     for name in names:
@@ -217,8 +230,8 @@ def _of_call(
         parsed = isinstance(value, str) and may_be_json(value) and not _is_text(rule)
         if parsed or not _small(value) or (rule is not MISSING and not surely_fits(alone(schema, rule), value)):
             unfit.add(name)
-    values = argument_values(found, unfit)
-    return values | absent_values(names - found.keys()) | {"time": now}
+    values = argument_values(found, unfit) | absent_values(names - found.keys())
+    return Values(lasting_values(client, tool, program) | values | {"time": now})
 
 
 def _is_text(rule: Any) -> bool:

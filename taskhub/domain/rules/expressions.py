@@ -75,13 +75,14 @@ class Expression:
     """A compiled expression. `arguments`: the names of the arguments that it speaks of; `None` if it may speak of any.
     `compared`: those whose value it speaks of, and not only whether they are there.
     `timed`: whether it speaks of the time. `of_program`: whether it speaks of what the client's program says of itself.
-    `of_tool`: whether it speaks of the tool."""
+    `of_scopes`: whether it speaks of the scopes of the client's token. `of_tool`: whether it speaks of the tool."""
 
     text: str
     arguments: frozenset[str] | None
     compared: frozenset[str]
     timed: bool
     of_program: bool
+    of_scopes: bool
     of_tool: bool
     _program: Any
 
@@ -149,8 +150,16 @@ def compiled(text: str) -> Expression:
     except ValueError:
         raise Invalid("This is no expression of CEL.", field="when") from None
     arguments = None if writer.any_argument else frozenset(writer.arguments)
-    compared = frozenset(writer.compared)
-    return Expression(text, arguments, compared, writer.timed, writer.of_program, writer.of_tool, program)
+    return Expression(
+        text=text,
+        arguments=arguments,
+        compared=frozenset(writer.compared),
+        timed=writer.timed,
+        of_program=writer.of_program,
+        of_scopes=writer.of_scopes,
+        of_tool=writer.of_tool,
+        _program=program,
+    )
 
 
 class _Writer:
@@ -162,6 +171,7 @@ class _Writer:
         self.any_argument = False
         self.timed = False
         self.of_program = False
+        self.of_scopes = False
         self.of_tool = False
         self._loops = self._sums = self._matches = 0
 
@@ -279,6 +289,7 @@ class _Writer:
             raise invalid(f"{part.text} has the members {', '.join(sorted(members))}", part.at)
         self.of_tool = self.of_tool or part.text == "tool"
         self.of_program = self.of_program or (part.text, name.text) == ("client", "program")
+        self.of_scopes = self.of_scopes or (part.text, name.text) == ("client", "scopes")
         return part.text, 1
 
     def _argument(self, parts: tuple[Part, ...], n: int) -> tuple[str, int] | None:

@@ -1,13 +1,19 @@
-"""Use cases for the tenant's rules: see them and their versions, and save the list."""
+"""Use cases for the tenant's rules: see them and their versions, try and save the list, and see what it says of
+clients, tools and calls."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
 
 from taskhub.control.caller import Caller
 from taskhub.core.errors import NotFound
 from taskhub.core.rules import Rule, RuleList
 from taskhub.domain.catalogue.view import catalogue
+from taskhub.domain.clients import verdicts
+from taskhub.domain.clients.verdicts import PAGE_ROWS as ROWS
+from taskhub.domain.clients.verdicts import CallerPage, Calls, Sample, ToolPage
 from taskhub.domain.rules import changes, reads, trial
 from taskhub.domain.rules.lacking import Lack, lacks
 from taskhub.domain.rules.reads import PAGE_ROWS, Version, VersionRow
@@ -51,6 +57,49 @@ def rule_warnings(caller: Caller, rules: Sequence[Rule]) -> list[Lack]:
     `Forbidden`, or `Invalid` for an expression that means nothing."""
     caller.require("server.view", what="see what is in doubt")
     return lacks(rules, catalogue(caller.tenant_id).tools)
+
+
+def try_call(
+    caller: Caller,
+    context_id: int,
+    tool_id: int,
+    arguments: Mapping[str, Any],
+    *,
+    program: str = "",
+    now: datetime | None = None,
+    rules: Sequence[Rule] | None = None,
+) -> Calls:
+    """What would become of a client's call, and by which rule: by the list in force, and by `rules` if they differ from
+    it. Nothing is called or saved. Raises `Forbidden`, `NotFound`, or `Invalid` for a list that cannot be saved."""
+    caller.require("server.manage", what="try a call")
+    at = now or datetime.now(UTC)
+    return verdicts.try_call(caller.tenant_id, context_id, tool_id, arguments, program=program, now=at, rules=rules)
+
+
+def sample_call(caller: Caller, context_id: int, tool_id: int) -> Sample:
+    """Arguments with which to try a call of the tool by the client. Raises `Forbidden` or `NotFound`."""
+    caller.require("server.manage", what="try a call")
+    return verdicts.sample(caller.tenant_id, context_id, tool_id, of_calls=caller.may("task.view"))
+
+
+def tools_of_client(
+    caller: Caller, context_id: int, *, text: str = "", after: int | None = None, most: int = ROWS
+) -> ToolPage:
+    """A page of the tools that are offered, with what may become of the client's calls of each. Raises `Forbidden` or
+    `NotFound`."""
+    for permission in ("client.view", "server.view"):
+        caller.require(permission, what="see what a client may call")
+    return verdicts.tools_of(caller.tenant_id, context_id, text=text, after=after, most=most)
+
+
+def clients_of_tool(
+    caller: Caller, tool_id: int, *, text: str = "", after: int | None = None, most: int = ROWS
+) -> CallerPage:
+    """A page of the clients, with what may become of each one's calls of the tool. Raises `Forbidden`, or `NotFound`
+    for a tool that is not offered."""
+    for permission in ("client.view", "server.view"):
+        caller.require(permission, what="see who may call a tool")
+    return verdicts.callers_of(caller.tenant_id, tool_id, text=text, after=after, most=most)
 
 
 def try_rules(caller: Caller, rules: Sequence[Rule]) -> Trial:

@@ -111,6 +111,16 @@ USE_CASES: dict[str, tuple[set[str], UseCase]] = {
         lambda by, on: rules.save_rules(by, [Rule(name="new", when="", then=Then.ASK)], expected=0),
     ),
     "rules.try_rules": (ADMINS, lambda by, on: rules.try_rules(by, [Rule(name="new", when="", then=Then.ASK)])),
+    "rules.try_call": (ADMINS, lambda by, on: rules.try_call(by, on.client.id, on.tool, {})),
+    "rules.sample_call": (ADMINS, lambda by, on: rules.sample_call(by, on.client.id, on.tool)),
+    "rules.tools_of_client": (
+        {"operator", "auditor", "admin"},
+        lambda by, on: rules.tools_of_client(by, on.client.id),
+    ),
+    "rules.clients_of_tool": (
+        {"operator", "auditor", "admin"},
+        lambda by, on: rules.clients_of_tool(by, on.tool),
+    ),
     "people.add_person": (ADMINS, lambda by, on: people.add_person(by, username="new.one", role="viewer")),
     "people.find_person": (ADMINS, lambda by, on: people.find_person(by, on.username)),
     "people.set_role": (ADMINS, lambda by, on: people.set_role(by, on.person, "operator")),

@@ -73,6 +73,53 @@ FROM access_token AS a JOIN auth_context AS c ON c.id = a.context_id
 WHERE a.context_id = :context AND c.tenant_id = :tenant
 ORDER BY (a.revoked_at IS NOT NULL), (a.expires_at < clock_timestamp()), a.id DESC LIMIT 200;
 
+-- read fresh: call_to_copy(tenant bigint, context bigint, tool bigint, size int, looked_at int) -> _Copied | None
+-- The newest call of the tool among the newest of the client, else among those of all clients. Arguments that take more
+-- room than `size` are left out.
+WITH newest AS (
+    (SELECT t.id, t.public_id, t.tool_id, t.context_id, t.arguments, t.client_info FROM task AS t
+     WHERE t.context_id = :context AND t.tenant_id = :tenant ORDER BY t.id DESC LIMIT :looked_at)
+    UNION ALL
+    (SELECT t.id, t.public_id, t.tool_id, t.context_id, t.arguments, t.client_info FROM task AS t
+     WHERE t.tenant_id = :tenant ORDER BY t.id DESC LIMIT :looked_at)
+)
+SELECT n.public_id, n.context_id = :context AS own, n.arguments, coalesce(n.client_info ->> 'name', '') AS program
+FROM newest AS n
+WHERE n.tool_id = :tool AND pg_column_size(n.arguments) <= :size
+ORDER BY n.context_id = :context DESC, n.id DESC LIMIT 1;
+
+/* fragment: caller_columns
+c.id, c.name, c.issuer, c.subject, c.client_id, c.disabled_at, tokens.scopes
+*/
+-- A token lets its client do what it says, so where all tokens of a client say the same, its scopes are known.
+/* fragment: caller_rows
+auth_context AS c
+CROSS JOIN LATERAL (
+    SELECT CASE WHEN count(DISTINCT a.scopes) = 1 THEN (array_agg(a.id))[1] END AS id
+    FROM access_token AS a
+    WHERE a.context_id = c.id AND c.issuer <> :oauth AND a.revoked_at IS NULL
+      AND (a.expires_at IS NULL OR a.expires_at > clock_timestamp())
+) AS same
+LEFT JOIN access_token AS tokens ON tokens.id = same.id
+*/
+
+-- read fresh: callers(tenant bigint, oauth text, text text, after bigint, after_name text, most int) -> list[CallerRow]
+SELECT {caller_columns} FROM {caller_rows}
+WHERE c.tenant_id = :tenant AND c.id IN (
+    SELECT p.id FROM auth_context AS p
+    WHERE p.tenant_id = :tenant
+      AND (:text IS NULL OR concat_ws(' ', p.name, p.issuer, p.subject, p.client_id) ILIKE :text)
+      AND (:after IS NULL OR (lower(p.name), p.id) > (lower(:after_name), :after))
+    ORDER BY lower(p.name), p.id LIMIT :most
+)
+ORDER BY lower(c.name), c.id;
+
+-- read fresh: caller(tenant bigint, context bigint, oauth text) -> CallerRow | None
+SELECT {caller_columns} FROM {caller_rows} WHERE c.tenant_id = :tenant AND c.id = :context;
+
+-- read: client_name(tenant bigint, context bigint) -> str | None
+SELECT c.name FROM auth_context AS c WHERE c.tenant_id = :tenant AND c.id = :context;
+
 -- read fresh: client_dialects(tenant bigint, context bigint, looked_at int, idle_days int, most int)
 --     -> list[ClientDialect]
 -- What a session declared counts even if it never called. In the stateless revisions only calls declare, each for

@@ -1,0 +1,269 @@
+"""What the rules say of clients and tools, and of a call that is typed in: for people who look, before anything is
+called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from taskhub.core.errors import NotFound
+from taskhub.core.names import OAUTH_ISSUER, SCOPES
+from taskhub.core.policy import inputs_of
+from taskhub.core.records import NewQuestion, ToolRecord
+from taskhub.core.rules import Client, Rule, RuleList, Then, check_rules
+from taskhub.domain.catalogue.view import Catalogue, catalogue
+from taskhub.domain.rules.decisions import Rules, check_expressions
+from taskhub.domain.rules.explained import Explained, Outlook, explain, outlook
+from taskhub.domain.rules.reads import present
+from taskhub.domain.rules.trial import MAX_SIZE
+from taskhub.domain.tasks.create import approval_question
+from taskhub.lib.schemas import surely_fits
+from taskhub.store import statements
+from taskhub.store.likes import escaped_like
+
+LOOKED_AT: Final = 1_000
+"""The newest calls of the client, and of all, among which one is looked for whose arguments are filled in."""
+_MADE_UP: Final = 20
+"""Most arguments that are made up from a schema."""
+PAGE_ROWS: Final = 50
+"""Tools of a client, and clients of a tool, on a page. Only these are decided."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallerRow:
+    """A client, as rules see it."""
+
+    id: int
+    name: str
+    issuer: str
+    subject: str
+    client_id: str
+    disabled_at: datetime | None
+    scopes: tuple[str, ...] | None
+    """The scopes of its tokens; `None` if these are not kept here, or differ in it."""
+
+    @property
+    def client(self) -> Client:
+        """The client for which rules decide."""
+        scopes = SCOPES if not self.issuer else self.scopes  # a client without a token may do everything
+        known = None if scopes is None else frozenset(scopes)
+        return Client(self.id, self.name, self.issuer, self.subject, self.client_id, known)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutlook:
+    """What may become of a client's calls of this tool."""
+
+    tool: ToolRecord
+    outlook: Outlook
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPage:
+    """Tools that the tenant offers, by server and name. `after` is the id of the last one if there are more."""
+
+    client: CallerRow
+    rows: tuple[ToolOutlook, ...]
+    after: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CallerOutlook:
+    """What may become of this client's calls of a tool."""
+
+    caller: CallerRow
+    outlook: Outlook
+
+
+@dataclass(frozen=True, slots=True)
+class CallerPage:
+    """Clients by name. `after` is the id of the last one if there are more."""
+
+    tool: ToolRecord
+    rows: tuple[CallerOutlook, ...]
+    after: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """What a list of rules, and where none decides the tool's policy, would do with a call."""
+
+    explained: Explained
+    approval: NewQuestion | None
+    """The approval that the call would need."""
+
+    @property
+    def then(self) -> Then:
+        """What would happen to the call."""
+        if self.explained.hidden:
+            return Then.HIDE
+        return self.explained.verdict.then if self.approval is None else Then.ASK
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """A typed-in call, by the list in force and by another one; `after` is `None` if it is the same list. `fits`:
+    whether the arguments certainly fit the tool's schema."""
+
+    caller: CallerRow
+    tool: ToolRecord
+    before: Called
+    after: Called | None
+    fits: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Copied:
+    public_id: str
+    own: bool
+    arguments: dict[str, Any]
+    program: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Arguments to begin with. `public_id`: the task whose they are; empty if they were made up from the schema. `own`:
+    whether it is a call of this client, by the program that it names."""
+
+    arguments: dict[str, Any]
+    public_id: str = ""
+    own: bool = False
+    program: str = ""
+
+
+_COPIED = statements.maybe("call_to_copy", _Copied, convert={"arguments": statements.from_json})
+_CALLERS = statements.many("callers", CallerRow, convert={"scopes": tuple})
+_ONE = statements.maybe("caller", CallerRow, convert={"scopes": tuple})
+_NAME = statements.maybe("client_name", str)
+
+
+def callers(
+    tenant_id: int, *, text: str = "", after: int | None = None, most: int = PAGE_ROWS
+) -> tuple[tuple[CallerRow, ...], int | None]:
+    """The clients of the tenant by name, whose name, issuer, subject or client id contains `text`; and the id of the
+    last one if there are more. `after` is that id of the page before."""
+    after_name = None if after is None else _NAME(tenant=tenant_id, context=after)
+    rows = _CALLERS(
+        tenant=tenant_id,
+        oauth=OAUTH_ISSUER,
+        text=f"%{escaped_like(text)}%" if text else None,
+        after=None if after_name is None else after,
+        after_name=after_name,
+        most=most + 1,
+    )
+    return tuple(rows[:most]), rows[most - 1].id if len(rows) > most else None
+
+
+def caller(tenant_id: int, context_id: int) -> CallerRow:
+    """One client. Raises `NotFound`."""
+    found = _ONE(tenant=tenant_id, context=context_id, oauth=OAUTH_ISSUER) if context_id < 2**63 else None
+    if found is None:
+        raise NotFound("There is no such client.")
+    return found
+
+
+def tools_of(
+    tenant_id: int, context_id: int, *, text: str = "", after: int | None = None, most: int = PAGE_ROWS
+) -> ToolPage:
+    """What may become of the client's calls of each tool whose name, title or server contains `text`. `after` is the
+    id of the last tool of the page before. Raises `NotFound`."""
+    found = caller(tenant_id, context_id)
+    offered = catalogue(tenant_id)
+    tools = sorted((tool for tool in offered.tools if _contains(tool, text.casefold())), key=_place)
+    begin = next((n for n, tool in enumerate(tools, 1) if tool.id == after), 0)
+    shown = tools[begin : begin + most]
+    rows = tuple(ToolOutlook(tool, outlook(offered.rules, found.client, tool)) for tool in shown)
+    return ToolPage(found, rows, shown[-1].id if begin + most < len(tools) else None)
+
+
+def callers_of(
+    tenant_id: int, tool_id: int, *, text: str = "", after: int | None = None, most: int = PAGE_ROWS
+) -> CallerPage:
+    """What may become of each client's calls of the tool, as `callers`. Raises `NotFound` for a tool that is not
+    offered to clients."""
+    offered = catalogue(tenant_id)
+    tool = _offered(offered, tool_id)
+    rows, more = callers(tenant_id, text=text, after=after, most=most)
+    return CallerPage(tool, tuple(CallerOutlook(row, outlook(offered.rules, row.client, tool)) for row in rows), more)
+
+
+def try_call(
+    tenant_id: int,
+    context_id: int,
+    tool_id: int,
+    arguments: Mapping[str, Any],
+    *,
+    program: str,
+    now: datetime,
+    rules: Sequence[Rule] | None = None,
+) -> Calls:
+    """What would become of the call by the list in force and, if `rules` differ from it, by them. Raises `NotFound`, or
+    `Invalid` for a list that cannot be saved."""
+    found, tool = caller(tenant_id, context_id), _offered(catalogue(tenant_id), tool_id)
+    listed = present(tenant_id)
+
+    def called(wanted: RuleList) -> Called:
+        explained = explain(Rules(wanted), found.client, tool, arguments, program=program, now=now)
+        denied = explained.verdict.then is Then.DENY
+        return Called(explained, None if denied else approval_question(tool, dict(arguments), explained.verdict))
+
+    before, after = called(listed), None
+    if rules is not None and tuple(rules) != listed.rules:
+        check_rules(rules)
+        check_expressions(rules)
+        after = called(RuleList(listed.version + 1, tuple(rules)))
+    return Calls(found, tool, before, after, surely_fits(tool.definition.get("inputSchema"), dict(arguments)))
+
+
+def sample(tenant_id: int, context_id: int, tool_id: int, *, of_calls: bool = True) -> Sample:
+    """Arguments for a call of the tool by the client: those of the newest such call, or of another client's call; where
+    there is none, or without `of_calls`, what the schema says. Raises `NotFound`."""
+    tool = _offered(catalogue(tenant_id), tool_id)
+    copied = None
+    if of_calls:
+        copied = _COPIED(tenant=tenant_id, context=context_id, tool=tool_id, size=MAX_SIZE, looked_at=LOOKED_AT)
+    if copied is None or not isinstance(copied.arguments, dict):
+        return Sample(_made_up(tool))
+    return Sample(copied.arguments, copied.public_id, copied.own, copied.program if copied.own else "")
+
+
+def _made_up(tool: ToolRecord) -> dict[str, Any]:
+    """A value for each argument that the tool needs; for its first ones if it needs none."""
+    schema = tool.definition.get("inputSchema")
+    properties = inputs_of(tool.definition)
+    needed = schema.get("required") if isinstance(schema, dict) else None
+    names = [name for name in needed if name in properties] if isinstance(needed, list) else []
+    return {name: _value(properties[name]) for name in (names or list(properties))[:_MADE_UP]}
+
+
+def _value(rule: Any) -> Any:
+    if not isinstance(rule, dict):
+        return None
+    for word in ("default", "const"):
+        if word in rule:
+            return rule[word]
+    for word in ("examples", "enum"):
+        if isinstance(rule.get(word), list) and rule[word]:
+            return rule[word][0]
+    kinds = rule.get("type")
+    kind = kinds[0] if isinstance(kinds, list) and kinds else kinds
+    empty: dict[Any, Any] = {"string": "", "integer": 0, "number": 0, "boolean": False, "array": [], "object": {}}
+    return empty.get(kind) if isinstance(kind, str) else None
+
+
+def _offered(offered: Catalogue, tool_id: int) -> ToolRecord:
+    found = next((tool for tool in offered.tools if tool.id == tool_id), None)
+    if found is None:
+        raise NotFound("This tool is not offered to clients.")
+    return found
+
+
+def _place(tool: ToolRecord) -> tuple[str, str, int]:
+    return tool.server_name.casefold(), tool.exposed_name.casefold(), tool.id
+
+
+def _contains(tool: ToolRecord, text: str) -> bool:
+    named = (tool.exposed_name, tool.name, tool.server_name, str(tool.definition.get("title", "")))
+    return not text or any(text in name.casefold() for name in named)

@@ -47,6 +47,12 @@ class ClientFilters(Filters):
     state = picked((("", "any"), ("active", "active"), ("disabled", "locked out")), label="State")
 
 
+class ReachFilters(Filters):
+    """Filters of the tools of a client, and of the clients of a tool."""
+
+    q = Typed(label="Name", attrs=SEARCH)
+
+
 class AuditFilters(Filters):
     """Filters of the audit log."""
 

@@ -18,6 +18,7 @@ from heroicons.templatetags.heroicons import heroicon_mini
 
 from taskhub.console.htmx import CONFIG
 from taskhub.console.questions import words_of
+from taskhub.console.verdict_words import unknown_words
 from taskhub.core import permissions as gate
 from taskhub.core.asking import Asking
 from taskhub.core.records import Person
@@ -156,6 +157,24 @@ def sentence(asking: Asking) -> SafeString:
             for part, value in asking.sentence
         ),
     )
+
+
+OUTCOMES: Final = {
+    Then.HIDE: ("", "eye-slash", "Hidden"),
+    Then.DENY: ("danger", "no-symbol", "Denied"),
+    Then.ASK: ("warn", "hand-raised", "Asked"),
+    Then.ALLOW: ("good", "check-circle", "Allowed"),
+}
+"""The badge of what becomes of a call: kind, icon and word."""
+
+
+@register.simple_tag
+def outcome_badge(then: str) -> SafeString:
+    """What becomes of a call, as a badge."""
+    return badge(*OUTCOMES[Then(then)])
+
+
+register.filter("unknowns", unknown_words)
 
 
 @register.simple_tag

@@ -20,6 +20,7 @@ from taskhub.console.htmx import partial_or_page
 from taskhub.console.requests import ConsoleRequest
 from taskhub.console.words import described, waiting
 from taskhub.control import clients as control
+from taskhub.control import rules
 from taskhub.core.errors import Invalid, LimitReached
 from taskhub.domain.clients import reads as clients
 from taskhub.domain.clients.dialects import client_dialects
@@ -27,6 +28,8 @@ from taskhub.domain.clients.patience import settings_and_learned
 from taskhub.domain.clients.programs import SAMPLE_TOKEN, Program, grouped
 from taskhub.domain.oauth import reads as applications
 
+SHOWN_TOOLS: Final = 10
+"""Tools on the page of a client; a page of their own has all."""
 _SPENT: Final = "spent_token_forms"
 
 
@@ -203,6 +206,8 @@ def _detail(
             "dialects": [described(dialect) for dialect in dialects],
             "waiting": waiting(dialects, calls, learned),
             "waiting_form": waiting_form or WaitingForm(now=calls),
+            "reached": rules.tools_of_client(request.caller, pk, most=SHOWN_TOOLS),
+            "can_edit_rules": request.caller.may("server.manage"),
             "setting_waiting": can_manage and (waiting_form is not None or "waiting" in request.GET),
             "application": application,
             "allowed": allowed[0] if allowed else None,

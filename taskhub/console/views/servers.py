@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from django.contrib import messages
@@ -25,6 +26,7 @@ from taskhub.console.forms.servers import (
 )
 from taskhub.console.htmx import partial_or_page, wants_partial
 from taskhub.console.requests import ConsoleRequest
+from taskhub.control import rules
 from taskhub.control import servers as control
 from taskhub.core import permissions as gate
 from taskhub.core.errors import Invalid, NotFound, Refused
@@ -33,6 +35,8 @@ from taskhub.core.states import OfferKind, Role
 from taskhub.domain.catalogue import reads as servers
 from taskhub.domain.catalogue.connection_tests import latest_test
 from taskhub.domain.catalogue.offer_reads import OfferRow, server_offers
+from taskhub.domain.catalogue.reads import ToolRow
+from taskhub.domain.clients.verdicts import CallerPage
 from taskhub.domain.credentials.reads import GrantRow, grants_of, oauth_of
 from taskhub.domain.tasks.removed import live_calls
 from taskhub.domain.workers.lines import lines_of
@@ -41,6 +45,8 @@ from taskhub.domain.workers.sessions import sessions_at
 AT_POLICY: Final = "policy"
 """The extra tag of messages that are shown beside the policy instead of at the top of the page."""
 
+SHOWN_CLIENTS: Final = 10
+"""Clients that may call a tool, beside it; a page of their own has all."""
 SHOWN_OFFERS: Final = 100
 """Resources on the page unless the URL asks for all of them."""
 
@@ -266,6 +272,15 @@ def _list(request: ConsoleRequest, form: ServerForm) -> HttpResponse:
     )
 
 
+def _reached(request: ConsoleRequest, tool: ToolRow | None) -> CallerPage | None:
+    """The first clients of the tool, for people who may see clients; `None` also for a tool that is not offered."""
+    if tool is None or wants_partial(request) or not request.caller.may("client.view"):
+        return None
+    with suppress(NotFound):
+        return rules.clients_of_tool(request.caller, tool.id, most=SHOWN_CLIENTS)
+    return None
+
+
 def detail(
     request: ConsoleRequest,
     pk: int,
@@ -318,6 +333,8 @@ def detail(
             "lines": lines_of(server.id) if can_manage and server.has_processes else (),
             "can_see_clients": request.caller.may("client.view"),
             "tool": tool,
+            "reached": _reached(request, tool),
+            "can_edit_rules": can_manage,
             "form": shown,
             "holds": _holds(tenant_id, tool, counted=can_manage) if tool is not None else None,
             "said": [] if wants_partial(request) else _said_at_policy(request),

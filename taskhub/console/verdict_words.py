@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from taskhub.domain.rules.explained import Unknown
+from taskhub.core.rules import Then
+from taskhub.domain.clients.verdicts import Called
+from taskhub.domain.rules.decisions import denied
+from taskhub.domain.rules.explained import Step, Unknown, Why
 
 UNKNOWN: Final = {
     Unknown.ARGUMENTS: "the arguments",
@@ -13,9 +16,39 @@ UNKNOWN: Final = {
     Unknown.PROGRAM: "what its program calls itself",
     Unknown.SCOPES: "the scopes of its token",
 }
+WHY: Final = {
+    Why.DECIDES: "decides",
+    Why.NOT_MET: "not met",
+    Why.DOUBT: "in doubt, so it does not allow",
+    Why.OFF: "off",
+    Why.OVERRULED: "met, but a rule below hides the tool",
+}
+WOULD: Final = {Then.HIDE: "hidden it", Then.DENY: "denied it", Then.ASK: "asked", Then.ALLOW: "allowed it"}
 
 
 def unknown_words(unknown: Collection[Unknown]) -> str:
     """What a verdict depends on."""
     found = [words for one, words in UNKNOWN.items() if one in unknown]
     return " and ".join(filter(None, [", ".join(found[:-1]), *found[-1:]]))
+
+
+def why_words(step: Step) -> str:
+    """What a rule has to do with a call."""
+    words = f"on trial: it would have {WOULD[step.rule.then]}" if step.why is Why.TRIAL else WHY[step.why]
+    return f"{words}, in doubt" if step.doubt else words
+
+
+def called_words(called: Called) -> str:
+    """What becomes of a call."""
+    verdict = called.explained.verdict
+    if called.then is Then.HIDE:
+        return "The client does not know of the tool, and its call finds none."
+    if called.then is Then.DENY:
+        return f"It does not run. The agent is told: “{denied(verdict)}”"
+    by = "" if verdict.rule else " by the tool’s own policy, since no rule matches"
+    if (asked := called.approval) is not None:
+        approve = "approves" if asked.quorum == 1 else "approve"
+        return f"It waits{by} until {asked.quorum} of {asked.group or 'the approvers'} {approve} it."
+    if verdict.rule:
+        return "It runs without an approval."
+    return "It runs: no rule matches, and the tool’s own policy asks nobody."

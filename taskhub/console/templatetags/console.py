@@ -18,7 +18,7 @@ from heroicons.templatetags.heroicons import heroicon_mini
 
 from taskhub.console.htmx import CONFIG
 from taskhub.console.questions import words_of
-from taskhub.console.verdict_words import unknown_words
+from taskhub.console.verdict_words import unknown_words, why_words
 from taskhub.core import permissions as gate
 from taskhub.core.asking import Asking
 from taskhub.core.records import Person
@@ -175,6 +175,7 @@ def outcome_badge(then: str) -> SafeString:
 
 
 register.filter("unknowns", unknown_words)
+register.filter("why", why_words)
 
 
 @register.simple_tag

@@ -17,6 +17,7 @@ from taskhub.console.access import page
 from taskhub.console.forms.rules import ChangeForm, RuleForm, of_rule, placed
 from taskhub.console.htmx import wants_partial
 from taskhub.console.requests import ConsoleRequest
+from taskhub.console.views.rule_calls import call_form, called, fill
 from taskhub.control import rules as control
 from taskhub.core.errors import Invalid, NotFound, Refused
 from taskhub.core.rules import Rule, RuleList, Then, difference
@@ -206,6 +207,8 @@ def _edited(request: ConsoleRequest, name: str) -> HttpResponse:
     form = _form(request, request.POST)
     if "build" in request.POST:
         return _built(request, form, listed, name)
+    if "fill" in request.POST:
+        return _filled(request, form, listed, name)
     if not form.is_valid():
         return _rule(request, form, listed, name, status=400)
     if form.version != listed.version:
@@ -217,6 +220,10 @@ def _edited(request: ConsoleRequest, name: str) -> HttpResponse:
         wanted, place = placed(listed.rules, form.rule(), form.cleaned_data["place"], instead_of=name)
         if "try" in request.POST:
             return _rule(request, form, listed, name, trial=control.try_rules(request.caller, wanted))
+        if "call" in request.POST:
+            calls = call_form(request, request.POST)
+            tried = called(request, calls, wanted)
+            return _rule(request, form, listed, name, calls={"calls": calls, **tried}, status=200 if tried else 400)
         saved = control.save_rules(request.caller, wanted, expected=form.version, reason=form.cleaned_data["reason"])
     except Invalid as error:
         form.refuse_of(error, place)
@@ -262,6 +269,15 @@ def _built(request: ConsoleRequest, form: RuleForm, listed: RuleList, name: str)
     return _rule(request, form, listed, name, status=422 if form.errors else 200)
 
 
+def _filled(request: ConsoleRequest, form: RuleForm, listed: RuleList, name: str) -> HttpResponse:
+    """The form with arguments for the call that is tried. Nothing is saved."""
+    calls = call_form(request, request.POST)
+    context = {"calls": calls, **fill(request, calls)}
+    form.is_valid()
+    form.errors.clear()
+    return _rule(request, form, listed, name, calls=context, status=422 if calls.errors else 200)
+
+
 def _rule(
     request: ConsoleRequest,
     form: RuleForm,
@@ -271,10 +287,12 @@ def _rule(
     outdated: bool = False,
     gone: str = "",
     trial: Trial | None = None,
+    calls: dict[str, Any] | None = None,
     status: int = 200,
 ) -> HttpResponse:
     context = {
         **_tried(trial),
+        **(calls or {"calls": call_form(request, request.POST or None)}),
         "form": form,
         "listed": listed,
         "name": name,
@@ -287,8 +305,12 @@ def _rule(
         "functions": sorted(FUNCTIONS),
         "methods": sorted(METHODS),
     }
-    part = "#expression" if wants_partial(request) and "build" in request.POST else ""
-    return render(request, f"console/rule.html{part}", context, status=status)
+    template = "console/rule.html"
+    if wants_partial(request) and "build" in request.POST:
+        template = f"{template}#expression"
+    elif wants_partial(request) and "fill" in request.POST:
+        template = "parts/rule_call.html#call"
+    return render(request, template, context, status=status)
 
 
 def _tried(trial: Trial | None) -> dict[str, Any]:

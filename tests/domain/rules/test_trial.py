@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from taskhub.core.errors import Invalid
@@ -59,6 +61,18 @@ def test_calls_that_cannot_be_tried_are_counted() -> None:
     forget_catalogues()
     found = try_rules(tenant.pk, [ALL])
     assert (found.calls, found.left_out) == (1, 2)
+
+
+def test_calls_for_which_there_is_no_time_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    tenant = make_tenant()
+    context, tool = make_context(tenant), make_tool(make_server(tenant))
+    for _ in range(5):
+        make_task(context, tool)
+    moments = iter([0.0, 0.1, 0.2, 0.9, 1.1])
+    monkeypatch.setattr(trial, "time", SimpleNamespace(monotonic=lambda: next(moments)))
+    found = try_rules(tenant.pk, [ALL])
+    assert (found.calls, found.left_out, found.late) == (3, 0, 2)
+    assert found.after == {Then.ASK: 3}
 
 
 def test_a_list_that_cannot_be_saved_cannot_be_tried() -> None:

@@ -128,7 +128,7 @@ def outlook(rules: Rules, client: Client, tool: ToolRecord) -> Outlook:
     on approvals. Arguments, time and program are unknown; so are the scopes if the client's are `None`."""
     scopes_known = client.scopes is not None
     if (hides := rules.hidden_by(client, tool)) is not None:
-        unsure = not scopes_known and any(one.when.of_scopes for one in rules.may_match(client, tool, ""))
+        unsure = not scopes_known and _by_scopes(rules, client, tool, hides)
         return Outlook((Outcome(Then.HIDE, hides),), frozenset({Unknown.SCOPES} if unsure else ()))
     values = Values(lasting_values(client, tool, None))
     outcomes: list[Outcome] = []
@@ -137,7 +137,9 @@ def outlook(rules: Rules, client: Client, tool: ToolRecord) -> Outlook:
         if one.rule.shadow:
             continue
         met = one.when.met(values)
-        then = Then.DENY if one.rule.then is Then.HIDE else one.rule.then
+        then = one.rule.then
+        if then is Then.HIDE and Unknown.SCOPES not in unknown:
+            then = Then.DENY  # the client knows of the tool
         depends = _depends(one.when, scopes_known=scopes_known)
         if met is None and depends:
             outcomes.append(Outcome(then, one.rule))
@@ -153,6 +155,17 @@ def outlook(rules: Rules, client: Client, tool: ToolRecord) -> Outlook:
         if not tool.approval or tool.approval_when:
             outcomes.append(Outcome(Then.ALLOW))
     return Outlook(tuple(outcomes), frozenset(unknown))
+
+
+def _by_scopes(rules: Rules, client: Client, tool: ToolRecord, hides: Rule) -> bool:
+    """Whether the rule hides the tool, or one above it lets it be seen, by scopes that are not known."""
+    values = Values(lasting_values(client, tool, ""))
+    for one in rules.rules:
+        if one.when.of_scopes and one.when.lasting and not one.rule.shadow and one.when.met(values) is None:
+            return True
+        if one.rule == hides:
+            break
+    return False
 
 
 def _depends(when: Expression, *, scopes_known: bool) -> set[Unknown]:

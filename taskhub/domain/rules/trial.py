@@ -38,11 +38,12 @@ class _Call:
     issuer: str
     subject: str
     client_id: str
+    scopes: frozenset[str] | None
 
     @property
     def client(self) -> Client:
-        """The client; with which scopes it called is not kept."""
-        return Client(self.context_id, self.name, self.issuer, self.subject, self.client_id)
+        """The client; its scopes are kept only of calls that were decided by rules."""
+        return Client(self.context_id, self.name, self.issuer, self.subject, self.client_id, self.scopes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +81,18 @@ class Trial:
     """The calls with which the two lists do something else, newest first."""
 
 
-_CALLS = statements.many("calls_to_try", _Call, convert={"arguments": statements.from_json})
+def _scopes(value: Any) -> frozenset[str]:
+    return frozenset(statements.from_json(value))
+
+
+_CALLS = statements.many("calls_to_try", _Call, convert={"arguments": statements.from_json, "scopes": _scopes})
 
 
 def try_rules(tenant_id: int, rules: Sequence[Rule], offered: Iterable[ToolRecord], *, most: int = MAX_CALLS) -> Trial:
     """Try the list on the newest calls of the tenant, of the tools that it offers. Rules on trial decide nothing here
     either. Raises `Invalid`, as saving the list would, unless it is the one in force.
 
-    What a client's token allowed is not kept with a call, so rules that speak of scopes are in doubt.
+    What a client's token allowed is kept only where rules were in force; rules that speak of scopes are in doubt else.
     """
     listed = present(tenant_id)
     if tuple(rules) != listed.rules:

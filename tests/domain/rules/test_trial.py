@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from taskhub.core.errors import Invalid
-from taskhub.core.rules import Rule, Then
+from taskhub.core.rules import Rule, Then, Verdict
 from taskhub.domain.catalogue.view import catalogue, forget_catalogues
 from taskhub.domain.rules import trial
 from taskhub.domain.rules.changes import save_rules
@@ -73,6 +73,18 @@ def test_calls_for_which_there_is_no_time_are_counted(monkeypatch: pytest.Monkey
     found = try_rules(tenant.pk, [ALL])
     assert (found.calls, found.left_out, found.late) == (3, 0, 2)
     assert found.after == {Then.ASK: 3}
+
+
+def test_the_scopes_of_a_call_are_known_where_rules_were_in_force() -> None:
+    tenant = make_tenant()
+    context, tool = make_context(tenant), make_tool(make_server(tenant))
+    make_task(context, tool)
+    for scopes in ({"tasks:call"}, {"tasks:call", "tasks:read"}):
+        make_task(context, tool, verdict=Verdict(Then.ALLOW, version=1, scopes=frozenset(scopes)))
+    reads = Rule(name="Reads", when="'tasks:read' in client.scopes", then=Then.DENY)
+    found = try_rules(tenant.pk, [reads])
+    assert found.after == {None: 1, Then.DENY: 2}
+    assert [one.after.doubt for one in found.different] == [False, True]
 
 
 def test_a_list_that_cannot_be_saved_cannot_be_tried() -> None:

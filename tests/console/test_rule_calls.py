@@ -173,6 +173,17 @@ def test_the_list_as_it_is_edited_is_tried_beside_the_one_in_force(
     assert not Task.objects.exists(), "nothing is called"
 
 
+def test_it_says_what_people_would_read(admin: Client, tenant: Tenant, tool: ToolRecord, context: AuthContext) -> None:
+    more = {"when": "", "risk": "critical", "sentence": "Pay {args.n} to {args.to}", "place": "1"}
+    html = admin.post("/rules/edit?rule=Large", FORM | more | typed(context, tool, '{"n": 50}')).content.decode()
+    said = words(html)
+    assert "Asked Critical It waits until 1 of the approvers approves it." in said
+    assert "They read: Pay 50 to (not given)" in said
+    wrong = admin.post("/rules/edit?rule=Large", FORM | more | typed(context, tool) | {"sentence": "Pay {n}"})
+    assert wrong.status_code == 400
+    assert present(tenant.pk).rules == RULES
+
+
 def test_a_client_beyond_those_to_choose_from_can_be_tried(
     admin: Client, tenant: Tenant, tool: ToolRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from taskhub.core.asking import Asking, asking
 from taskhub.core.errors import NotFound
 from taskhub.core.names import OAUTH_ISSUER, SCOPES
 from taskhub.core.policy import inputs_of
@@ -17,6 +18,7 @@ from taskhub.domain.catalogue.view import Catalogue, catalogue
 from taskhub.domain.rules.decisions import Rules, check_expressions
 from taskhub.domain.rules.explained import Explained, Outlook, explain, outlook
 from taskhub.domain.rules.reads import present
+from taskhub.domain.rules.sentences import check_sentences
 from taskhub.domain.rules.trial import MAX_SIZE
 from taskhub.domain.tasks.create import approval_question
 from taskhub.lib.schemas import surely_fits
@@ -93,6 +95,11 @@ class Called:
     explained: Explained
     approval: NewQuestion | None
     """The approval that the call would need."""
+
+    @property
+    def asking(self) -> Asking:
+        """What people would read of it."""
+        return asking(self.approval.params) if self.approval is not None else Asking()
 
     @property
     def then(self) -> Then:
@@ -213,6 +220,7 @@ def try_call(
     if rules is not None and tuple(rules) != listed.rules:
         check_rules(rules)
         check_expressions(rules)
+        check_sentences(rules)
         after = called(RuleList(listed.version + 1, tuple(rules)))
     return Calls(found, tool, before, after, surely_fits(tool.definition.get("inputSchema"), dict(arguments)))
 

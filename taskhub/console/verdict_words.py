@@ -45,10 +45,10 @@ def called_words(called: Called) -> str:
         return "The client does not know of the tool, and its call finds none."
     if called.then is Then.DENY:
         return f"It does not run. The agent is told: “{denied(verdict)}”"
-    by = "" if verdict.rule else " by the tool’s own policy, since no rule matches"
     if (asked := called.approval) is not None:
         approve = "approves" if asked.quorum == 1 else "approve"
-        return f"It waits{by} until {asked.quorum} of {asked.group or 'the approvers'} {approve} it."
+        waits = f"waits until {asked.quorum} of {asked.group or 'the approvers'} {approve} it."
+        return f"It {waits}" if verdict.rule else f"No rule matches, and by the tool’s own policy it {waits}"
     if verdict.rule:
         return "It runs without an approval."
-    return "It runs: no rule matches, and the tool’s own policy asks nobody."
+    return "No rule matches, and the tool’s own policy asks nobody: it runs."

@@ -88,7 +88,7 @@ def test_the_list_in_force_says_what_would_happen_and_why(
     said = words(admin.post("/rules/call", typed(context, tool, '{"n": 5}')).content.decode())
     assert "Allowed It runs without an approval." in said
     said = words(admin.post("/rules/call", typed(context, tool, '{"n": 50}')).content.decode())
-    assert "Allowed It runs: no rule matches, and the tool’s own policy asks nobody." in said
+    assert "Allowed No rule matches, and the tool’s own policy asks nobody: it runs." in said
     said = words(admin.post("/rules/call", typed(context, tool, '{"n": 50}', call_program="x")).content.decode())
     assert "Denied It does not run. The agent is told: “Not called: a rule of this hub denies this call.”" in said
 
@@ -99,7 +99,7 @@ def test_a_hidden_tool_and_the_tools_policy(admin: Client, tenant: Tenant, conte
     hidden = make_tool(make_server(tenant, "x"), "hidden")
     forget_catalogues()
     said = words(admin.post("/rules/call", typed(context, asks)).content.decode())
-    assert "It waits by the tool’s own policy, since no rule matches until 1 of the approvers approves it." in said
+    assert "No rule matches, and by the tool’s own policy it waits until 1 of the approvers approves it." in said
     said = words(admin.post("/rules/call", typed(context, hidden)).content.decode())
     assert "Hidden The client does not know of the tool, and its call finds none." in said
 
@@ -158,7 +158,7 @@ def test_the_list_as_it_is_edited_is_tried_beside_the_one_in_force(
 ) -> None:
     html = admin.post("/rules/edit?rule=Large", FORM | typed(context, tool, '{"n": 50}')).content.decode()
     said = words(html)
-    assert "By the list in force Allowed It runs: no rule matches" in said
+    assert "By the list in force Allowed No rule matches" in said
     assert "By this list Asked It waits until 1 of the approvers approves it." in said
     assert "5 Large Ask args.n &gt; 20 decides" in said
     assert "args.n &gt; 20</textarea>" in html, "what was typed stays"

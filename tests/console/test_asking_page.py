@@ -313,9 +313,7 @@ def test_what_was_allowed_is_asked_again_where_the_address_changes(sign_in: Logi
     Server.objects.update(target="elsewhere:server")
     assert kit.claim() == []
     said = card(mia, task)
-    assert (
-        "server’s address has changed since rule Production let it run, as nobody decided. It has not run" in said
-    )
+    assert "server’s address has changed since rule Production let it run, as nobody decided. It has not run" in said
 
 
 def test_what_was_allowed_says_so_when_it_has_run(sign_in: Login, tenant: Tenant) -> None:

@@ -60,7 +60,7 @@ class Applied:
 def export_configuration(caller: Caller) -> str:
     """The file of the tenant's configuration. It has no secrets. Raises `Forbidden`."""
     for permission in _MAY_SEE:
-        caller.require(permission, "export the configuration")
+        caller.require(permission, what="export the configuration")
     references = References()
     found = reads.present(caller.tenant_id, references)
     return write_document(found, references, tenant=reads.tenant_slug(caller.tenant_id))
@@ -86,7 +86,7 @@ def apply_configuration(
     Raises `Forbidden`, or `Invalid` with the `line` of the file.
     """
     for permission in _MAY_CHANGE:
-        caller.require(permission, "apply a configuration")
+        caller.require(permission, what="apply a configuration")
     if len(reason) > MAX_REASON or not reason.isprintable():
         raise Invalid(f"A reason has at most {MAX_REASON} printable characters.", field="reason")
     document = read_document(text, lookup)

@@ -171,7 +171,7 @@ async def test_a_process_whose_lanes_are_all_busy_still_says_that_it_lives(appli
 
 async def test_whoever_leaves_the_line_costs_no_lane(application: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[str] = []
-    handler: Any = application.lean.rest.application_mapping["http"]
+    handler: Any = application.lean.rest.rest.application_mapping["http"]
     whole = handler.get_response
 
     def counted(request: Any) -> Any:

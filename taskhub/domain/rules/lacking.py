@@ -7,14 +7,14 @@ about each call of every tool that has no such argument.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from taskhub.core.records import ToolRecord
 from taskhub.core.rules import Rule, Then, storable
 from taskhub.domain.rules.conditions import MISSING, schema_of
 from taskhub.domain.rules.decisions import tool_values
-from taskhub.domain.rules.expressions import Expression, Values, absent_values, compiled
+from taskhub.domain.rules.expressions import Values, absent_values, compiled
 from taskhub.domain.rules.written import Comparison, literal, of_argument
 
 MAX_TOOLS: Final = 5_000
@@ -24,16 +24,16 @@ _NAMED: Final = 5
 _DONE: Final = {Then.ASK: "asked about", Then.DENY: "denied"}
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Lack:
-    """A rule that asks about or denies every call of some tools, because they do not list an argument. `fitting` are
-    the names of the tools that it may match and that list all arguments of which it speaks."""
+    """A rule that asks about or denies every call of `lacking` of the `looked_at` tools, because they do not list some
+    of the `arguments`. `fitting` are the names of the tools that it may match and that list all of which it speaks."""
 
     rule: Rule
     looked_at: int
-    lacking: int = 0
-    arguments: set[str] = field(default_factory=set)
-    fitting: list[str] = field(default_factory=list)
+    lacking: int
+    arguments: frozenset[str]
+    fitting: tuple[str, ...]
 
     @property
     def words(self) -> str:
@@ -62,23 +62,25 @@ def lacks(rules: Sequence[Rule], tools: Sequence[ToolRecord]) -> list[Lack]:
     """The rules of the list, those on trial or off too, that are in doubt for tools which lack an argument. Raises
     `Invalid` for an expression that means nothing."""
     looked_at = tools[:MAX_TOOLS]
-    compared: list[tuple[Lack, Expression]] = []
-    for rule in rules:
-        when = compiled(rule.when)
-        if rule.then in _DONE and when.compared:
-            compared.append((Lack(rule, len(looked_at)), when))
+    every = [(rule, compiled(rule.when)) for rule in rules]
+    compared = [(rule, when) for rule, when in every if rule.then in _DONE and when.compared]
+    lacking: list[list[frozenset[str]]] = [[] for _ in compared]
+    fitting: list[list[str]] = [[] for _ in compared]
     spoken = frozenset[str]().union(*(when.compared for _, when in compared))
     for tool in looked_at if compared else ():
         schema = tool.definition.get("inputSchema")
         absent = {name for name in spoken if schema_of(schema, name) is MISSING}
         # Without client, time and the other arguments: what is false now is false for every call of the tool.
         values = Values(tool_values(tool) | absent_values(absent))
-        for lack, when in compared:
+        for place, (_, when) in enumerate(compared):
             if when.met(values) is not None:
                 continue
             if missing := when.compared & absent:
-                lack.lacking += 1
-                lack.arguments |= missing
+                lacking[place].append(missing)
             else:
-                lack.fitting.append(tool.name)
-    return [lack for lack, _ in compared if lack.lacking]
+                fitting[place].append(tool.name)
+    return [
+        Lack(rule, len(looked_at), len(missing), frozenset[str]().union(*missing), tuple(found))
+        for (rule, _), missing, found in zip(compared, lacking, fitting, strict=True)
+        if missing
+    ]

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from taskhub.core.errors import Invalid
 from taskhub.core.policy import Policy, check_policy
@@ -229,6 +230,7 @@ SCHEMA = {"type": "object", "properties": {"order": {"type": "string"}, "verbose
 )
 def test_a_companion_fits_or_is_refused(companion: dict[str, Any], field: str, problem: str) -> None:
     server = factories.make_server(tenant := factories.make_tenant())
+    Server.objects.filter(pk=server.pk).update(catalogue_at=timezone.now())
     tool = factories.make_tool(server, "ship")
     Tool.objects.filter(pk=tool.id).update(definition={"name": "ship", "inputSchema": SCHEMA})
     look = factories.make_tool(server, "look", read_only=True)

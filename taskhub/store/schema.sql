@@ -151,6 +151,7 @@ CREATE TABLE public.question (
     response text,
     error text,
     opened_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    called_at timestamp with time zone,
     closed_at timestamp with time zone,
     due_at timestamp with time zone,
     task_id bigint NOT NULL,

@@ -29,12 +29,12 @@ $$;
 CREATE OR REPLACE FUNCTION th_open_questions(p_task bigint, p_tenant bigint, p_questions json, p_live boolean)
 RETURNS void LANGUAGE sql AS $$
     INSERT INTO question (task_id, tenant_id, key, upstream_key, kind, params, audience, "group", quorum, live, due_at,
-                          definition, definition_digest, call_digest)
+                          definition, definition_digest, called_at, call_digest)
     SELECT p_task, p_tenant, q ->> 'key', coalesce(q ->> 'upstream_key', ''), q ->> 'kind', q -> 'params',
            q ->> 'audience', coalesce(q ->> 'group', ''), coalesce((q ->> 'quorum')::int, 1), p_live,
            clock_timestamp() + make_interval(secs => coalesce(
                (q ->> 'due_seconds')::float8, (q #>> '{params,decided,expires_minutes}')::float8 * 60, 86400)),
-           o.definition, decode(nullif(o.digest, ''), 'hex'),
+           o.definition, decode(nullif(o.digest, ''), 'hex'), t.created_at,
            CASE WHEN t.id IS NOT NULL THEN th_call_digest(
                t.id, q -> 'params', coalesce(q ->> 'group', ''), coalesce((q ->> 'quorum')::int, 1)) END
     FROM json_array_elements(p_questions) q LEFT JOIN task t ON q ->> 'kind' = 'approval' AND t.id = p_task

@@ -91,7 +91,7 @@ made AS (
 ),
 questions AS (
     INSERT INTO question (task_id, tenant_id, key, upstream_key, kind, params, audience, state, response, opened_at,
-                          closed_at, due_at, definition, definition_digest)
+                          closed_at, due_at, definition, definition_digest, called_at)
     SELECT l.id, :tenant, l.asked, CASE WHEN l.asked = 'elicitation' THEN 'q' ELSE '' END, l.asked AS kind,
            CASE WHEN l.asked = 'approval'
                 THEN json_build_object('tool', o.exposed_name, 'server', s.name, 'rule', '{}'::json)
@@ -106,7 +106,8 @@ questions AS (
                     ELSE '{"action": "accept", "content": {"which": "the first"}}' END END,
            l.born, CASE WHEN l.state <> 'input_required' THEN l.born + (l.over - l.born) / 2 END,
            l.born + interval '1 day', CASE WHEN l.asked = 'approval' THEN o.definition END,
-           CASE WHEN l.asked = 'approval' THEN decode(nullif(o.digest, ''), 'hex') END
+           CASE WHEN l.asked = 'approval' THEN decode(nullif(o.digest, ''), 'hex') END,
+           CASE WHEN l.asked = 'approval' THEN l.born END
     FROM lives AS l JOIN tool AS o ON o.id = l.tool_id JOIN server AS s ON s.id = o.server_id
     WHERE l.asked <> '' ORDER BY l.id
     RETURNING id

@@ -314,6 +314,7 @@ class Migration(migrations.Migration):
                 ("response", models.TextField(null=True)),
                 ("error", models.TextField(null=True)),
                 ("opened_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("called_at", models.DateTimeField(null=True)),
                 ("closed_at", models.DateTimeField(null=True)),
                 ("due_at", models.DateTimeField(null=True)),
                 (

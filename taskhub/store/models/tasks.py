@@ -194,6 +194,8 @@ class Question(models.Model):
     response = models.TextField(null=True)
     error = models.TextField(null=True)
     opened_at = models.DateTimeField(db_default=Now())
+    called_at = models.DateTimeField(null=True)
+    """Of an approval: when its task was created, so that lists of many need not look at their tasks (`th_barred`)."""
     closed_at = models.DateTimeField(null=True)
     due_at = models.DateTimeField(null=True)
 

@@ -96,10 +96,10 @@ BEGIN
     IF OLD.state <> 'open' OR
        NEW.audience NOT IN (OLD.audience, 'operator') OR
        (NEW.task_id, NEW.tenant_id, NEW.key, NEW.kind, NEW.params::text, NEW."group", NEW.quorum,
-        NEW.opened_at, NEW.definition::text, NEW.definition_digest, NEW.call_digest)
+        NEW.opened_at, NEW.called_at, NEW.definition::text, NEW.definition_digest, NEW.call_digest)
        IS DISTINCT FROM
        (OLD.task_id, OLD.tenant_id, OLD.key, OLD.kind, OLD.params::text, OLD."group", OLD.quorum,
-        OLD.opened_at, OLD.definition::text, OLD.definition_digest, OLD.call_digest)
+        OLD.opened_at, OLD.called_at, OLD.definition::text, OLD.definition_digest, OLD.call_digest)
     THEN
         RAISE EXCEPTION 'question % is % and stays as it is', OLD.key, OLD.state USING ERRCODE = 'TH006';
     END IF;

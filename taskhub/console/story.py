@@ -257,10 +257,10 @@ def _approvals(detail: TaskDetail) -> list[TaskQuestion]:
 
 
 def asked_again(detail: TaskDetail, question_id: int) -> str:
-    """That the call needs another approval besides that of this question, since the tool has changed, as a sentence;
+    """That the call needs another approval besides that of this question, since something has changed, as a sentence;
     empty if it does not."""
     if any(asked.id > question_id and asked.state is QuestionState.OPEN for asked in _approvals(detail)):
-        return "The tool has changed meanwhile, so another approval has been asked for, with what has changed."
+        return "The call, its tool or the rules have changed meanwhile, so another approval has been asked for."
     # Whoever claims the call asks again (`th_hold_back`). A call that runs was compared before.
     outdated = any(asked.id == question_id and asked.outdated for asked in _approvals(detail))
     if outdated and detail.task.state is not State.WORKING:

@@ -8,9 +8,11 @@ the SDK raises, so that callers tell them apart in one way.
 
 from __future__ import annotations
 
+import asyncio
 import io
 import itertools
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
@@ -76,6 +78,8 @@ class Posts:
         # As httpx2 writes it, through which the SDK's client asks.
         self._address = URL(f"{url.scheme}://{url.netloc.decode()}{url.raw_path.decode()}", encoded=True)
         self._http: aiohttp.ClientSession | None = None
+        self._busy: Counter[aiohttp.ClientSession] = Counter()
+        """The running calls of each session."""
         self._secrets = target.secrets()
         self._refusals = HttpRefusals(self._secrets, oauth=target.bearer is not None)
         self._numbers = itertools.count(1)
@@ -94,9 +98,9 @@ class Posts:
         return profile in self._declared
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close all connections, those of running calls once these have ended."""
         http, self._http = self._http, None
-        if http is not None:
+        if http is not None and not self._busy[http]:
             await http.close()
 
     async def call(
@@ -136,10 +140,22 @@ class Posts:
         return result
 
     @asynccontextmanager
-    async def _posted(self, body: bytes, headers: dict[str, str]) -> AsyncIterator[httpx2.Response]:
+    async def _session(self) -> AsyncIterator[aiohttp.ClientSession]:
         http = self._http
         if http is None:
             http = self._http = self._client()
+        self._busy[http] += 1
+        try:
+            yield http
+        finally:
+            self._busy[http] -= 1
+            if not self._busy[http]:
+                del self._busy[http]
+                if http is not self._http:
+                    await asyncio.shield(http.close())
+
+    @asynccontextmanager
+    async def _posted(self, body: bytes, headers: dict[str, str]) -> AsyncIterator[httpx2.Response]:
         bearer = self._target.bearer
         if bearer is not None:
             with suppress(TaskHubError):
@@ -147,7 +163,10 @@ class Posts:
             headers |= {name.decode(): value.decode() for name, value in bearer.headers()}
         data = body if len(body) <= _WHOLE else io.BytesIO(body)
         try:
-            async with http.post(self._address, data=data, headers=headers, allow_redirects=False) as answer:
+            async with (
+                self._session() as http,
+                http.post(self._address, data=data, headers=headers, allow_redirects=False) as answer,
+            ):
                 response = httpx2.Response(
                     answer.status,
                     headers=answer.raw_headers,

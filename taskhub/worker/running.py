@@ -171,15 +171,29 @@ class Runner:
         try:
             with logs.about({"task": claim.public_id, "server": claim.server_name}):
                 outcome = await self._outcome(held, asks)
-                await held.notes.flush()
-                if outcome is not None and not held.lost:
-                    await self._settle(held, outcome)
+                await self._end(held, outcome)
         except Exception:
             logger.exception("task %s: its outcome could not be stored", claim.public_id)
         finally:
             self.running -= 1
             if held.probing:
                 self.breakers.leave(held.claim.server_id)
+
+    async def _end(self, held: Running, outcome: Callable[[], Awaitable[bool]] | None) -> None:
+        """Store the outcome. A cancellation of the call comes too late then: it would only drop what is known."""
+        ending = asyncio.ensure_future(self._flush_and_settle(held, outcome))
+        try:
+            await asyncio.shield(ending)
+        except asyncio.CancelledError:
+            if ending.cancelled() or not (held.cancelling or held.lost):
+                ending.cancel()
+                raise
+            await ending
+
+    async def _flush_and_settle(self, held: Running, outcome: Callable[[], Awaitable[bool]] | None) -> None:
+        await held.notes.flush()
+        if outcome is not None and not held.lost:
+            await self._settle(held, outcome)
 
     async def _outcome(self, held: Running, asks: Callable[[Running], bool]) -> Callable[[], Awaitable[bool]] | None:
         """Make the call. Returns a function that stores the outcome; `None` if the lease is lost."""

@@ -131,7 +131,10 @@ def test_approving_what_has_changed_meanwhile_does_not_say_that_the_tool_runs(
     Tool.objects.filter(pk=tool.id).update(digest="2" * 64)
     with monkeypatch.context() as patch:
         patch.setattr("taskhub.control.questions.decide_approval", decide)
-        assert "Approved. The tool has changed meanwhile, so another approval has been asked for" in approve()
+        assert (
+            "Approved. The call, its tool or the rules have changed meanwhile, so another approval has been asked for"
+            in approve()
+        )
     assert "does not run yet" not in text_of(mia.get("/inbox/"))
     assert "Approved. The tool runs now." in approve()
 

@@ -297,7 +297,7 @@ def test_what_was_allowed_is_asked_again_where_the_tool_changes(sign_in: Login, 
     task = asked(tenant, otherwise=Otherwise.ALLOW)
     overdue(task)
     sweep()
-    Tool.objects.update(digest="1" * 64)
+    Tool.objects.update(digest="1" * 64, definition={"name": "deploy"})
     assert kit.claim() == []
     assert "The tool has changed since rule Production let this call run, as nobody decided." in card(mia, task)
     mia.post(f"/inbox/{Question.objects.get(state='open').pk}/decide", {"verdict": "approve"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html import unescape
 
@@ -151,6 +152,20 @@ def test_arguments_are_filled_in(admin: Client, tool: ToolRecord, context: AuthC
         assert "the newest call of any client" in words(other)
         wrong = admin.post(url, {**posted, "call_tool": ""}, headers=HTMX)
         assert (wrong.status_code, "Choose a tool." in wrong.content.decode()) == (422, True)
+
+
+def test_another_tool_replaces_what_was_filled_in_and_not_what_somebody_typed(
+    admin: Client, tool: ToolRecord, context: AuthContext
+) -> None:
+    make_task(context, tool, arguments={"n": 7})
+    chosen = {**typed(context, tool), "fill": "tool"}
+    kept = admin.post("/rules/call", {**chosen, "call_arguments": '{"n": 1}'}, headers=HTMX).content.decode()
+    assert json.loads(filled(kept)) == {"n": 1}
+    for before in ("", '{"n": 5}'):
+        posted = {**chosen, "call_arguments": before, "call_filled": before}
+        assert json.loads(filled(admin.post("/rules/call", posted, headers=HTMX).content.decode())) == {"n": 7}
+    asked = {**chosen, "fill": "1", "call_arguments": '{"n": 1}'}
+    assert json.loads(filled(admin.post("/rules/call", asked, headers=HTMX).content.decode())) == {"n": 7}
 
 
 def test_the_list_as_it_is_edited_is_tried_beside_the_one_in_force(

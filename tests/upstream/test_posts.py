@@ -244,6 +244,16 @@ async def test_a_cancelled_call_is_cancelled_at_the_server(workshop_address: Any
             await calling
 
 
+async def test_a_call_that_runs_when_its_server_is_left_runs_to_its_end(workshop_address: Any) -> None:
+    async with kit.pool_of(workshop_address) as pool:
+        await warm_at(pool, {})
+        calling = asyncio.ensure_future(call(pool, "wait_for_gate"))
+        await kit.until(servers.gates.entered.is_set, "the call")
+        await pool.close()
+        servers.gates.opened.set()
+        assert text(await calling) == "let go"
+
+
 async def test_no_more_calls_run_at_once_than_the_server_takes(workshop_address: Any) -> None:
     async with kit.pool_of(workshop_address) as pool:
         await warm_at(pool, {})

@@ -261,7 +261,7 @@ def _approved(item: InboxItem) -> dict[str, Any]:
     call = approved_call(item.id) if item.kind is QuestionKind.APPROVAL and not item.unreadable else None
     if call is None:
         return {}
-    changed = None if call.before is None else changes(call.before, call.definition)
+    changed = changes(call.before, call.definition) if call.before not in (None, call.definition) else None
     came_along = [(key, content.rows(value)) for key, value in call.came_along.items()]
     because = item.params.get("because") or {}
     doubts = [(name, IN_DOUBT[why]) for name, why in because.items() if why in IN_DOUBT]

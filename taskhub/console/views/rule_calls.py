@@ -64,8 +64,12 @@ def call_form(request: ConsoleRequest, data: Any = None) -> CallForm:
 
 
 def fill(request: ConsoleRequest, form: CallForm) -> dict[str, Any]:
-    """Put arguments for the chosen tool into the form; the template context of where they are from."""
+    """Put arguments for the chosen tool into the form; the template context of where they are from. What somebody has
+    typed stays when another tool is chosen."""
     form.is_valid()
+    typed = str(form["call_arguments"].value() or "").strip()
+    if request.POST.get("fill") == "tool" and typed not in ("", request.POST.get("call_filled", "").strip()):
+        return {}
     try:
         client = 0 if not form["call_client"].value() else form.client_id()
         found = control.sample_call(request.caller, client, form.tool_id())
@@ -73,7 +77,7 @@ def fill(request: ConsoleRequest, form: CallForm) -> dict[str, Any]:
         form.refuse(error)
         return {}
     form.show(found.arguments, found.program)
-    return {"sample": found}
+    return {"sample": found, "filled": form["call_arguments"].value()}
 
 
 def called(request: ConsoleRequest, form: CallForm, rules: Sequence[Rule] | None = None) -> dict[str, Any]:

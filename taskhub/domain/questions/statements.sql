@@ -27,7 +27,7 @@ CASE WHEN q.state <> 'open' THEN 'closed'
      WHEN q."group" <> '' AND q."group" <> all(:groups) THEN 'group'
      -- th_barred looks at the task, and there may be many: so only where something may bar the person.
      WHEN q.kind = 'approval' AND (
-         q.called_at IS NULL OR q.due_at < clock_timestamp() OR q.params #>> '{decided,not_requester}' = 'true'
+         q.called_at IS NULL OR q.due_at < statement_timestamp() OR q.params #>> '{decided,not_requester}' = 'true'
          OR q.called_at < (SELECT greatest(m.granted_at, m.governed_at) FROM membership AS m
                            WHERE m.tenant_id = :tenant AND m.user_id = :user)) THEN th_barred(q.id, :user)
      ELSE '' END

@@ -39,6 +39,8 @@ class LeanRequest(ASGIRequest):
         self.scope = scope
         self.method = scope["method"]
         self.body_bytes = body
+        # What `body` returns. Otherwise Django would compare its length with the limit for forms of the console.
+        self._body = body
 
     def __getattr__(self, name: str) -> Any:
         if "META" in self.__dict__:

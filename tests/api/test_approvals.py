@@ -140,6 +140,12 @@ def test_nobody_decides_in_time(hub: RunningHub, api: Api) -> None:
     )["status"] == ("expired")
 
 
+def test_a_request_may_be_as_large_as_a_call(api: Api) -> None:
+    large = "x" * 3_000_000
+    assert api.ask(large)["status"] == "denied", "rules are in doubt about so large an argument"
+    assert api.redeem(api.ask(), large) == (409, "other_arguments")
+
+
 def test_a_client_withdraws_its_request(hub: RunningHub, api: Api) -> None:
     pending = api.ask("Ann")
     assert api.send("DELETE", f"/approvals/{pending['id']}")[1]["status"] == "cancelled"

@@ -42,6 +42,7 @@ class CallForm(ConsoleForm):
         attrs={"rows": 5, "spellcheck": "false", "placeholder": "{}"},
         help_text="A JSON object.",
     )
+    call_filled = Typed(longest=MAX_TYPED, widget=forms.HiddenInput)
     call_program = Typed(label="Program", help_text="What the client’s program calls itself.")
     call_at = Typed(label="Time (UTC)", longest=30, widget=Moment, help_text="Empty: now.")
 
@@ -96,10 +97,17 @@ class CallForm(ConsoleForm):
             raise Invalid("Give a date and a time, such as 2026-07-31T18:00.", field="call_at") from None
         return found and (found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC))
 
+    @property
+    def is_typed(self) -> bool:
+        """Whether somebody has typed the arguments: there are some, and they are not those that `show` put there."""
+        given, filled = (str(self[name].value() or "").split() for name in ("call_arguments", "call_filled"))
+        return given not in ([], filled)
+
     def show(self, arguments: dict[str, Any], program: str) -> None:
         """Put these arguments into the form, and the program if there is one."""
         posted: Any = self.data
         self.data = posted = posted.copy()
-        posted["call_arguments"] = json.dumps(jsonx.repaired(arguments), indent=2, ensure_ascii=False)
+        shown = json.dumps(jsonx.repaired(arguments), indent=2, ensure_ascii=False)
+        posted["call_arguments"] = posted["call_filled"] = shown
         if program:
             posted["call_program"] = program

@@ -67,8 +67,7 @@ def fill(request: ConsoleRequest, form: CallForm) -> dict[str, Any]:
     """Put arguments for the chosen tool into the form; the template context of where they are from. What somebody has
     typed stays when another tool is chosen."""
     form.is_valid()
-    typed = str(form["call_arguments"].value() or "").strip()
-    if request.POST.get("fill") == "tool" and typed not in ("", request.POST.get("call_filled", "").strip()):
+    if request.POST.get("fill") == "tool" and form.is_typed:
         return {}
     try:
         client = 0 if not form["call_client"].value() else form.client_id()
@@ -77,7 +76,7 @@ def fill(request: ConsoleRequest, form: CallForm) -> dict[str, Any]:
         form.refuse(error)
         return {}
     form.show(found.arguments, found.program)
-    return {"sample": found, "filled": form["call_arguments"].value()}
+    return {"sample": found}
 
 
 def called(request: ConsoleRequest, form: CallForm, rules: Sequence[Rule] | None = None) -> dict[str, Any]:

@@ -58,6 +58,11 @@ def note_writes() -> None:
     _only_reads = False
 
 
+def only_reads() -> bool:
+    """Whether the database is read-only, or its disk full, according to the last note."""
+    return _only_reads or _full
+
+
 def full() -> bool:
     """Whether the disk was full according to the last note."""
     return _full

@@ -6,14 +6,17 @@ that revocation takes effect within milliseconds, and within 30 seconds if the h
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from django.conf import settings
 from django.contrib.auth import get_user
 from django.http import HttpRequest
 
+from taskhub.core.errors import Unavailable
 from taskhub.core.names import OAUTH_ISSUER
 from taskhub.core.permissions import grantable
 from taskhub.core.records import Person, Principal
@@ -22,8 +25,10 @@ from taskhub.domain.clients import issuers as outside
 from taskhub.domain.oauth.server import ACCESS_PREFIX
 from taskhub.lib import ids, jsonx
 from taskhub.lib.caches import ExpiringCache
-from taskhub.store import statements
+from taskhub.store import room, statements
 from taskhub.store.models import AuthContext, Membership, Tenant
+
+T = TypeVar("T")
 
 CACHE_SECONDS = 30.0
 MOST_CACHED = 10_000
@@ -96,10 +101,22 @@ class _OAuthToken(NamedTuple):
 
 _USE = statements.maybe("use_token", _Token)
 _USE_OAUTH = statements.maybe("use_oauth_token", _OAuthToken)
+_FIND = statements.maybe("find_token", _Token)
+_FIND_OAUTH = statements.maybe("find_oauth_token", _OAuthToken)
+
+
+def _used(use: Callable[[], T | None], find: Callable[[], T | None]) -> T | None:
+    """The token, whose use is noted; without that where nothing can be written, since reads go on there."""
+    try:
+        return use()
+    except Unavailable:
+        if not room.only_reads():
+            raise
+        return find()
 
 
 def _of_console(digest: bytes, address: str) -> Principal | None:
-    found = _USE(digest=digest, address=address[:64])
+    found = _used(partial(_USE, digest=digest, address=address[:64]), partial(_FIND, digest=digest))
     if found is None:
         return None
     return Principal(
@@ -121,7 +138,8 @@ def _of_oauth(digest: bytes) -> Principal | None:
     same rules."""
     if not settings.TASKHUB_OAUTH:
         return None
-    found = _USE_OAUTH(checksum=digest.hex(), issuer=OAUTH_ISSUER)
+    named = {"checksum": digest.hex(), "issuer": OAUTH_ISSUER}
+    found = _used(partial(_USE_OAUTH, **named), partial(_FIND_OAUTH, **named))
     if found is None:
         return None
     resource = found.resource

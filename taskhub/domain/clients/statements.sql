@@ -190,9 +190,15 @@ WHERE a.digest = :digest AND a.revoked_at IS NULL AND c.id = a.context_id AND c.
   AND (a.expires_at IS NULL OR a.expires_at > clock_timestamp())
 RETURNING a.id, a.scopes, a.expires_at, c.id AS context_id, c.tenant_id, c.issuer, c.subject, c.client_id, c.name;
 
--- write: use_oauth_token(checksum text, issuer text) -> _OAuthToken | None
-UPDATE auth_context AS c SET last_seen_at = clock_timestamp()
-FROM oauth2_provider_accesstoken AS t
+-- read: find_token(digest bytea) -> _Token | None
+-- As use_token, where nothing can be written.
+SELECT a.id, a.scopes, a.expires_at, c.id AS context_id, c.tenant_id, c.issuer, c.subject, c.client_id, c.name
+FROM access_token AS a JOIN auth_context AS c ON c.id = a.context_id
+WHERE a.digest = :digest AND a.revoked_at IS NULL AND c.disabled_at IS NULL
+  AND (a.expires_at IS NULL OR a.expires_at > clock_timestamp());
+
+/* fragment: oauth_token
+oauth2_provider_accesstoken AS t
 JOIN auth_user AS u ON u.id = t.user_id AND u.is_active
 JOIN LATERAL (
     SELECT x.tenant_id, x.role FROM membership AS x WHERE x.user_id = u.id ORDER BY x.tenant_id LIMIT 1
@@ -200,11 +206,27 @@ JOIN LATERAL (
 JOIN oauth2_provider_application AS r ON r.id = t.application_id
 JOIN application AS a ON a.registration_id = r.id AND a.tenant_id = m.tenant_id AND a.blocked_at IS NULL
 JOIN consent AS s ON s.application_id = a.id AND s.user_id = u.id
-WHERE t.token_checksum = :checksum AND t.expires > clock_timestamp()
-  AND c.tenant_id = m.tenant_id AND c.issuer = :issuer AND c.subject = 'user:' || u.id
-  AND c.client_id = r.client_id AND c.disabled_at IS NULL
-RETURNING t.scope, s.scopes AS consented, m.role, t.resource, t.expires AS expires_at,
-    c.id AS context_id, c.tenant_id, c.subject, c.client_id, c.name;
+*/
+/* fragment: of_oauth_client
+t.token_checksum = :checksum AND t.expires > clock_timestamp()
+AND c.tenant_id = m.tenant_id AND c.issuer = :issuer AND c.subject = 'user:' || u.id
+AND c.client_id = r.client_id AND c.disabled_at IS NULL
+*/
+/* fragment: oauth_principal
+t.scope, s.scopes AS consented, m.role, t.resource, t.expires AS expires_at
+*/
+
+-- read: find_oauth_token(checksum text, issuer text) -> _OAuthToken | None
+-- As use_oauth_token, where nothing can be written.
+SELECT {oauth_principal}, c.id AS context_id, c.tenant_id, c.subject, c.client_id, c.name
+FROM {oauth_token} CROSS JOIN auth_context AS c
+WHERE {of_oauth_client};
+
+-- write: use_oauth_token(checksum text, issuer text) -> _OAuthToken | None
+UPDATE auth_context AS c SET last_seen_at = clock_timestamp()
+FROM {oauth_token}
+WHERE {of_oauth_client}
+RETURNING {oauth_principal}, c.id AS context_id, c.tenant_id, c.subject, c.client_id, c.name;
 
 -- read: live_task_ids(context bigint, tenant bigint, most int) -> list[int]
 SELECT t.id FROM task AS t

@@ -30,6 +30,7 @@ from taskhub.domain.clients.principals import (
 from taskhub.domain.clients.tokens import issue_token, revoke_token, set_context_disabled
 from taskhub.lib import ids
 from taskhub.lib.lanes import Lanes
+from taskhub.store import room
 from taskhub.store.models import AccessToken, AuthContext, Membership, Tenant
 from tests.domain import kit
 from tests.domain.kit import wait_until
@@ -350,3 +351,26 @@ def test_a_user_without_a_membership_is_nobody_here(db: None) -> None:
     make_person("admin")
     assert person_of(user.pk, user.username) is None
     assert person_of(2**31 - 1, "ghost") is None
+
+
+def test_a_token_is_good_where_the_database_only_reads(transactional_db: None) -> None:
+    token, _ = issued(make_tenant(), scopes=["tasks:read"])
+    with only_reading():
+        found = principal_of(token, "")
+    assert found is not None
+    assert (found.name, found.scopes) == ("ci", frozenset({"tasks:read"}))
+    with only_reading():
+        assert principal_of("thb_" + "x" * 40, "") is None
+
+
+@contextmanager
+def only_reading() -> Iterator[None]:
+    """This connection takes nothing that is written."""
+    forget_principals()
+    with connection.cursor() as cursor:
+        cursor.execute("SET default_transaction_read_only = on")
+    try:
+        yield
+    finally:
+        connection.close()
+        room.note_writes()

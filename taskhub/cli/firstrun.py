@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from django.db import transaction
@@ -11,11 +12,13 @@ from django.db import transaction
 from taskhub.control.caller import Caller, of_shell
 from taskhub.control.clients import issue_token
 from taskhub.control.people import add_person
+from taskhub.control.rules import rules, save_rules
 from taskhub.control.servers import set_server
+from taskhub.core.errors import Refused
 from taskhub.core.names import CALL_SCOPES
+from taskhub.core.rules import Rule, Then
 from taskhub.core.states import Role
 from taskhub.domain.catalogue.spec import ServerSpec
-from taskhub.domain.catalogue.sync import preset_approval
 from taskhub.domain.people.writes import has_people
 
 FIRST_START = "first start"
@@ -80,7 +83,17 @@ def _write(path: Path, content: dict[str, object]) -> None:
 
 
 def add_demo() -> None:
-    """Add the demo server, with a rule: a deployment to production needs an approval by the group `ops`."""
-    demo = ServerSpec(name="demo", transport="python", target=DEMO_TARGET, named=True)
-    server = set_server(of_shell(FIRST_START), demo)
-    preset_approval(server, "deploy", when={"environment": "production"}, group="ops", quorum=1)
+    """Add the demo server; and, where there are no rules yet, one by which a deployment to production needs an approval
+    by the group `ops`."""
+    caller = of_shell(FIRST_START)
+    set_server(caller, ServerSpec(name="demo", transport="python", target=DEMO_TARGET, named=True))
+    if not rules(caller).version:
+        deploys = Rule(
+            name="Production deploys",
+            when='server.name == "demo" && tool.name == "deploy" && like(args.environment, "production")',
+            then=Then.ASK,
+            group="ops",
+            sentence="Deploy {args.service} {args.version} to {args.environment}",
+        )
+        with suppress(Refused):  # another process has saved it, or others, meanwhile
+            save_rules(caller, [deploys], expected=0, reason="The demo’s own")

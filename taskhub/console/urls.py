@@ -87,7 +87,6 @@ urlpatterns = [
     path("servers/<int:pk>/calls", servers.server_calls, name="server-calls"),
     path("servers/<int:pk>/toggle", servers.server_toggle, name="server-toggle"),
     path("servers/<int:pk>/tools/<int:tool>/policy", servers.tool_policy, name="tool-policy"),
-    path("servers/<int:pk>/tools/<int:tool>/policy/preview", servers.tool_policy_preview, name="tool-policy-preview"),
     path("servers/<int:pk>/changes", tool_versions.server_changes, name="server-changes"),
     path("servers/<int:pk>/confirm", tool_versions.server_confirm, name="server-confirm"),
     path("servers/<int:pk>/tools/<int:tool>/callers", reach.tool_callers, name="tool-callers"),

@@ -47,8 +47,7 @@ def called_words(called: Called) -> str:
         return f"It does not run. The agent is told: “{denied(verdict)}”"
     if (asked := called.approval) is not None:
         approve = "approves" if asked.quorum == 1 else "approve"
-        waits = f"waits until {asked.quorum} of {asked.group or 'the approvers'} {approve} it."
-        return f"It {waits}" if verdict.rule else f"No rule matches, and by the tool’s own policy it {waits}"
+        return f"It waits until {asked.quorum} of {asked.group or 'the approvers'} {approve} it."
     if verdict.rule:
         return "It runs without an approval."
-    return "No rule matches, and the tool’s own policy asks nobody: it runs."
+    return "No rule matches: it runs without an approval."

@@ -10,7 +10,7 @@ from taskhub.core.rules import Otherwise, Risk
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """What a rule said of an approval. Empty where a tool's policy asked."""
+    """What a rule said of an approval. Empty where a tool waits for a person to confirm it."""
 
     risk: Risk = Risk.LOW
     sentence: tuple[tuple[str, bool], ...] = ()

@@ -39,25 +39,23 @@ def begun(text: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def settled(params: dict[str, Any]) -> dict[str, Any]:
-    """The conditions of an approval's rule whose argument has exactly the value that the rule names, given or by
-    default. `params` are those of the approval's question."""
-    rule, because = (params.get(part) for part in ("rule", "because"))
-    if not isinstance(rule, dict) or not isinstance(because, dict):
-        return {}
-    return {name: value for name, value in rule.items() if because.get(name) == "is"}
+def named(params: dict[str, Any]) -> dict[str, Any]:
+    """The arguments that the rule speaks of that asked for an approval, by the params of its question."""
+    decided = params.get("decided")
+    found = decided.get("named") if isinstance(decided, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
-def short(arguments: dict[str, Any], rule: Iterable[str] = ()) -> str:
-    """The arguments on one line: those that `rule` names, then the shortest others, up to `LONGEST` characters or one
+def short(arguments: dict[str, Any], first: Iterable[str] = ()) -> str:
+    """The arguments on one line: `first`, then the shortest others, up to `LONGEST` characters or one
     argument. A string is written without its name, any other value after its name. Possible secrets are hidden. The
     result is foreign text."""
-    first = [name for name in rule if name in arguments]
-    words = [_word(name, arguments[name]) for name in first]
+    begin = [name for name in first if name in arguments]
+    words = [_word(name, arguments[name]) for name in begin]
     others = [
         (name, value)
         for name, value in islice(arguments.items(), _CONSIDERED)
-        if name not in first and value not in (None, "", [], {}) and masked(name, "") != HIDDEN
+        if name not in begin and value not in (None, "", [], {}) and masked(name, "") != HIDDEN
     ]
     words += [_word(*other) for other in sorted(others, key=_size)[:_MEMBERS]]
     told = ""

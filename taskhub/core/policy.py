@@ -47,10 +47,6 @@ class Policy:
     enabled: bool = True
     policy_mode: str | None = None
     policy_at_least_once: bool | None = None
-    approval: bool = False
-    approval_when: dict[str, Any] = field(default_factory=dict)
-    approval_group: str = ""
-    approval_quorum: int = 1
     question_audience: str | None = None
     """Who answers its questions: an `Audience` or `CALLER`."""
     people_after_program: bool = False
@@ -100,7 +96,6 @@ def check_policy(policy: Policy) -> None:
     if policy.question_audience not in {None, CALLER, *Audience}:
         raise Invalid("Questions go to client, operator, either or caller.", field="question_audience")
     for name, value, low, high in (
-        ("approval_quorum", policy.approval_quorum, 1, MAX_QUORUM),
         ("max_attempts", policy.max_attempts, 1, MAX_ATTEMPTS),
         ("retry_seconds", policy.retry_seconds, 1, MAX_RETRY_SECONDS),
         ("run_seconds", policy.run_seconds, 1, MAX_RUN_SECONDS),
@@ -115,17 +110,6 @@ def check_policy(policy: Policy) -> None:
         if error not in RETRIED and not _CODE.fullmatch(error):
             words = ", ".join(RETRIED)
             raise Invalid(f"Name {words}, or codes of JSON-RPC such as -32001, not {error[:20]!r}.", field="retry_on")
-    if len(policy.approval_group) > MAX_GROUP or not policy.approval_group.isprintable():
-        raise Invalid(f"A group's name has at most {MAX_GROUP} characters.", field="approval_group")
-    if len(policy.approval_when) > MAX_CONDITIONS:
-        raise Invalid(f"At most {MAX_CONDITIONS} conditions.", field="approval_when")
-    for name, value in policy.approval_when.items():
-        if not name or len(name) > 128 or len(jsonx.encode(value)) > 1_000:
-            raise Invalid(
-                "A condition names an argument (up to 128 characters) and a value (up to 1,000).", field="approval_when"
-            )
-    if jsonx.has_nul(policy.approval_when):
-        raise Invalid("A condition cannot hold the character U+0000.", field="approval_when")
 
 
 def _check_companion(companion: dict[str, Any]) -> None:

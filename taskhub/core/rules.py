@@ -269,7 +269,7 @@ class Verdict:
 
     then: Then
     rule: Rule | None = None
-    """The rule that decided; `None` if none matched, and then the tool's own policy counts."""
+    """The rule that decided; `None` if none matched."""
     version: int = 0
     doubt: bool = False
     """Whether the rule matched only because it was in doubt."""

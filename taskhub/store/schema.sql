@@ -837,10 +837,6 @@ CREATE TABLE public.tool (
     enabled boolean DEFAULT true NOT NULL,
     policy_mode character varying(8),
     policy_at_least_once boolean,
-    approval boolean DEFAULT false NOT NULL,
-    approval_when jsonb DEFAULT '{}'::jsonb NOT NULL,
-    approval_group character varying(64) DEFAULT ''::character varying NOT NULL,
-    approval_quorum integer DEFAULT 1 NOT NULL,
     question_audience character varying(8),
     people_after_program boolean DEFAULT false NOT NULL,
     companion jsonb DEFAULT '{}'::jsonb NOT NULL,
@@ -854,7 +850,6 @@ CREATE TABLE public.tool (
     CONSTRAINT tool_join_seconds_range CHECK (((join_seconds >= 0) AND (join_seconds <= 86400))),
     CONSTRAINT tool_max_attempts_range CHECK (((max_attempts >= 1) AND (max_attempts <= 20))),
     CONSTRAINT tool_mode_known CHECK (((policy_mode IS NULL) OR ((policy_mode)::text = ANY ((ARRAY['auto'::character varying, 'always'::character varying, 'never'::character varying, 'required'::character varying])::text[])))),
-    CONSTRAINT tool_quorum_positive CHECK ((approval_quorum >= 1)),
     CONSTRAINT tool_retry_seconds_range CHECK (((retry_seconds >= 1) AND (retry_seconds <= 300))),
     CONSTRAINT tool_run_seconds_range CHECK (((run_seconds >= 1) AND (run_seconds <= 86400)))
 );

@@ -43,7 +43,7 @@ def test_servers_are_listed_without_their_secrets() -> None:
 
 
 def test_a_server_is_shown_with_its_tools_and_foreign_text_is_spelled(acme: Server) -> None:
-    make_tool(acme, "look", approval=True)
+    make_tool(acme, "look", asks={})
     make_tool(acme, "bad", rejected="\x1b[2Jno")
     out = run("server", "show", "acme")[1]
     assert "spec: https://acme.example/mcp\n" in out

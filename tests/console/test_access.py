@@ -51,7 +51,7 @@ def things() -> tuple[object, dict[str, object]]:
     context = make_context(tenant)
     server = make_server(tenant)
     form = make_task(context, make_tool(server, "ask"), state="input_required")
-    approval = make_task(context, make_tool(server, "deploy", approval=True))
+    approval = make_task(context, make_tool(server, "deploy", asks={}))
     return tenant, {
         "done": make_task(context, make_tool(server, "echo"), state="finished").public_id,
         "live": make_task(context, make_tool(server, "slow")).public_id,

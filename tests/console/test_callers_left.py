@@ -89,7 +89,7 @@ def test_a_call_that_is_to_be_cancelled_or_cannot_be_joined_says_no_more_than_is
 def test_an_approver_knows_that_nobody_waits_at_the_other_end(
     admin: Client, context: AuthContext, tenant: Tenant
 ) -> None:
-    task = plain(context, tool=make_tool(make_server(tenant), "deploy", approval=True))
+    task = plain(context, tool=make_tool(make_server(tenant), "deploy", asks={}))
     question = f"/inbox/{Question.objects.get(task_id=task.id).pk}/"
     for address in ("/", "/inbox/", question):
         assert "aller has left" not in page(admin, address)

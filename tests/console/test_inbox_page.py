@@ -296,12 +296,12 @@ def test_roots_are_a_list_of_file_uris(operator: Any, context: Any, server: Any)
 def test_an_approval_shows_the_call_the_rule_and_who_asks(
     context: Any, server: Any, tenant: Any, sign_in: Login
 ) -> None:
-    tool = make_tool(server, "deploy", approval=True, approval_when={"env": "prod"}, approval_quorum=2)
+    tool = make_tool(server, "deploy", asks={"when": {"env": "prod"}, "quorum": 2})
     make_task(context, tool, arguments={"env": "prod", "service": "api"})
     page = sign_in(make_person(Role.APPROVER, tenant)).get("/inbox/").content.decode()
     assert "agent-a called" in page
     assert "on demo" in page
-    assert "<code>env = prod</code>" in page
+    assert "Asked by the rule <b><bdi>demo/deploy</bdi></b>" in " ".join(page.split())
     assert "needs 2 approvals" in page
     assert ">service</dt>" in page
     assert "<b>0 of 2</b>" in page
@@ -309,7 +309,7 @@ def test_an_approval_shows_the_call_the_rule_and_who_asks(
 
 def test_an_approval_says_when_the_tool_will_run(context: Any, server: Any, tenant: Any, sign_in: Login) -> None:
     heartbeat("worker-1", slots=8, busy=0)
-    tool = make_tool(server, "deploy", approval=True)
+    tool = make_tool(server, "deploy", asks={})
     first, second = (make_task(context, tool) for _ in range(2))
     mia = sign_in(make_person(Role.APPROVER, tenant))
     page = mia.get("/inbox/").content.decode()
@@ -329,7 +329,7 @@ def test_the_quorum_counts_people_and_the_last_one_starts_the_tool(
     context: Any, server: Any, tenant: Any, sign_in: Login
 ) -> None:
     heartbeat("worker-1", slots=8, busy=0)
-    task = make_task(context, make_tool(server, "deploy", approval=True, approval_quorum=2))
+    task = make_task(context, make_tool(server, "deploy", asks={"quorum": 2}))
     question = Question.objects.get(task_id=task.id)
     first, second = (sign_in(make_person(Role.APPROVER, tenant)) for _ in range(2))
     page = first.post(f"/inbox/{question.pk}/decide", {"verdict": "approve"}, follow=True).content.decode()
@@ -346,7 +346,7 @@ def test_the_quorum_counts_people_and_the_last_one_starts_the_tool(
 def test_a_rejection_needs_a_reason_and_the_caller_reads_it(
     context: Any, server: Any, tenant: Any, sign_in: Login
 ) -> None:
-    task = make_task(context, make_tool(server, "deploy", approval=True))
+    task = make_task(context, make_tool(server, "deploy", asks={}))
     question = Question.objects.get(task_id=task.id)
     approver = sign_in(make_person(Role.APPROVER, tenant, username="mia"))
     for nothing in ("", "\u200b"):
@@ -491,9 +491,9 @@ def test_the_inbox_costs_the_same_at_1_and_30_questions(
         operator.get("/inbox/")
 
 
-def deploys(context: Any, server: Any, **policy: Any) -> list[tuple[TaskRecord, Question]]:
+def deploys(context: Any, server: Any, **asks: Any) -> list[tuple[TaskRecord, Question]]:
     """Two calls of one tool; the second goes to another place, by a name that hides something."""
-    tool = make_tool(server, "deploy", approval=True, approval_when={"environment": "production"}, **policy)
+    tool = make_tool(server, "deploy", asks={"when": {"environment": "production"}, **asks})
     calls: list[dict[str, Any]] = [
         {"version": "2.1.6", "service": "billing", "api_key": "hunter2", "note": "x" * 9_000},
         {"version": "3", "service": "<b>web\u202e", "at": "https://ada:hunter2@host/"},
@@ -505,7 +505,7 @@ def deploys(context: Any, server: Any, **policy: Any) -> list[tuple[TaskRecord, 
 def test_two_calls_of_one_tool_are_told_apart_wherever_they_stand(
     context: Any, server: Any, tenant: Any, sign_in: Login
 ) -> None:
-    (task, question), (_, hidden) = deploys(context, server, approval_quorum=2)
+    (task, question), (_, hidden) = deploys(context, server, quorum=2)
     mia = sign_in(make_person(Role.APPROVER, tenant))
     for url in ("/inbox/", "/inbox/?queue=all", "/"):
         page = " ".join(mia.get(url).content.decode().split())
@@ -529,7 +529,7 @@ def test_two_calls_of_one_tool_are_told_apart_wherever_they_stand(
 def test_a_row_of_the_inbox_reads_the_beginning_of_the_arguments_only(
     context: Any, server: Any, tenant: Any, sign_in: Login
 ) -> None:
-    tool = make_tool(server, "deploy", approval=True, approval_when={"environment": "production"})
+    tool = make_tool(server, "deploy", asks={"when": {"environment": "production"}})
     make_task(context, tool, arguments={"blob": "x" * 500_000, "environment": "production"})
     person = make_person(Role.APPROVER, tenant)
     (item,) = questions(person, "mine")

@@ -15,7 +15,7 @@ STYLES: Final = sorted((ROOT / "static" / "css").rglob("*.css"))
 SCRIPTS: Final = sorted((ROOT / "static" / "js").rglob("*.js"))
 LONGEST: Final = 120
 # Switches that scripts turn and no form sends, and the pairs that a widget draws.
-BY_HAND: Final = {"parts/who.html": 1, "parts/keys.html": 1, "parts/conditions.html": 4, "parts/pairs.html": 4}
+BY_HAND: Final = {"parts/who.html": 1, "parts/keys.html": 1, "parts/pairs.html": 4}
 URL_NAMES: Final = {name for name in get_resolver().reverse_dict if isinstance(name, str)}
 
 

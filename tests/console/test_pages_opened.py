@@ -31,7 +31,7 @@ pytestmark = pytest.mark.django_db
 def test_the_history_says_what_the_client_answered(
     admin: Client, tenant: Tenant, verdict: str, reason: str, says: str
 ) -> None:
-    world = World(make_context(tenant, "agent-a"), make_tool(make_server(tenant), approval=True))
+    world = World(make_context(tenant, "agent-a"), make_tool(make_server(tenant), asks={}))
     task = kit.create(world)
     question = kit.opened(task.id)
     assert question.id is not None

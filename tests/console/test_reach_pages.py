@@ -29,7 +29,7 @@ def ruled(tenant: Tenant) -> Tenant:
     """The tenant, with four rules, a server with three tools, and two clients."""
     server = make_server(tenant, "ops")
     for name in ("deploy", "status", "wipe"):
-        make_tool(server, name, approval=name == "status")
+        make_tool(server, name)
     for name in ("ci-bot", "other"):
         make_context(tenant, name)
     save_rules(tenant.pk, RULES, expected=0, actor=ADMIN)
@@ -57,9 +57,9 @@ def test_a_clients_page_says_what_it_may_see_and_call(admin: Client, ruled: Tena
         said = words(html)
         assert (
             "deploy ops Depends on the arguments and the time: Asked by Prod &amp; more Denied by Nights "
-            "Allowed else by the tool’s own policy" in said
+            "Allowed else no rule matches" in said
         )
-        assert "status ops Asked by the tool’s own policy" in said
+        assert "status ops Allowed no rule matches" in said
         assert "wipe ops Hidden by No wiping" in said
         assert 'href="/rules/edit?rule=Prod%20%26%20more"' in html
         assert f'href="/servers/{tool.server_id}/?tool={tool.pk}#tool"' in html
@@ -73,7 +73,7 @@ def test_a_tools_page_says_who_may_call_it(admin: Client, ruled: Tenant) -> None
     for url in (f"/servers/{tool.server_id}/?tool={tool.pk}", callers_of(tool)):
         html = admin.get(url).content.decode()
         said = words(html)
-        assert "ci-bot Asked by the tool’s own policy" in said
+        assert "ci-bot Allowed no rule matches" in said
         assert "other Locked out Denied by Other bots" in said
         assert f'href="/clients/{client_of(ruled, "other").pk}/"' in html
     assert "No client matches." in words(admin.get(f"{callers_of(tool)}?q=zoe").content.decode())

@@ -89,18 +89,15 @@ def test_the_list_in_force_says_what_would_happen_and_why(
     said = words(admin.post("/rules/call", typed(context, tool, '{"n": 5}')).content.decode())
     assert "Allowed It runs without an approval." in said
     said = words(admin.post("/rules/call", typed(context, tool, '{"n": 50}')).content.decode())
-    assert "Allowed No rule matches, and the tool’s own policy asks nobody: it runs." in said
+    assert "Allowed No rule matches: it runs without an approval." in said
     said = words(admin.post("/rules/call", typed(context, tool, '{"n": 50}', call_program="x")).content.decode())
     assert "Denied It does not run. The agent is told: “Not called: a rule of this hub denies this call.”" in said
 
 
-def test_a_hidden_tool_and_the_tools_policy(admin: Client, tenant: Tenant, context: AuthContext) -> None:
-    asks = make_tool(make_server(tenant), "asks", approval=True)
+def test_a_hidden_tool(admin: Client, tenant: Tenant, context: AuthContext) -> None:
     save_rules(tenant.pk, [Rule(name="No", when="server.name == 'x'", then=Then.HIDE)], expected=0, actor=ADMIN)
     hidden = make_tool(make_server(tenant, "x"), "hidden")
     forget_catalogues()
-    said = words(admin.post("/rules/call", typed(context, asks)).content.decode())
-    assert "No rule matches, and by the tool’s own policy it waits until 1 of the approvers approves it." in said
     said = words(admin.post("/rules/call", typed(context, hidden)).content.decode())
     assert "Hidden The client does not know of the tool, and its call finds none." in said
 

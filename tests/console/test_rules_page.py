@@ -42,7 +42,7 @@ def edit(rule: Rule) -> str:
 
 def test_without_rules_the_page_says_what_decides_and_shows_two(admin: Client, sign_in: Login, tenant: Tenant) -> None:
     said = words(admin.get("/rules/").content.decode())
-    assert "The first rule that matches decides; what none matches is decided by the tool’s own policy." in said
+    assert "The first rule that matches decides; what none matches runs." in said
     assert 'Ask tool.name == "deploy" &amp;&amp; like(args.environment, "production")' in said
     assert "Add rule" in said
     viewer = sign_in(make_person(Role.VIEWER, tenant))
@@ -265,9 +265,9 @@ def test_the_list_as_it_is_edited_is_tried_on_recent_calls(admin: Client, tenant
     html = admin.post("/rules/add", {**FORM, "try": "1"}).content.decode()
     said = words(html)
     assert "Ask 0 1" in said
-    assert "By the tool’s own policy 2 1" in said
+    assert "No rule: it runs 2 1" in said
     assert f'href="/tasks/{task.public_id}/"' in html
-    assert "pay agent just now the tool’s own policy Ask Production" in said
+    assert "pay agent just now no rule: it runs Ask Production" in said
     assert "args.n &gt; 1" in html, "what was typed stays"
     assert names(tenant) == [], "nothing is saved"
     assert admin.post("/rules/add", {**FORM, "try": "1", "when": "nobody"}).status_code == 400

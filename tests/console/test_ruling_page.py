@@ -13,7 +13,7 @@ from taskhub.domain.tasks import run
 from taskhub.domain.tasks.checks import end_check, take_checks
 from taskhub.domain.tasks.reads import task_by_id
 from taskhub.domain.workers.writes import heartbeat
-from taskhub.store.models import Decision, Question, Task, Tool
+from taskhub.store.models import Decision, Question, Server, Task, Tool
 from tests.console.conftest import Login
 from tests.console.test_overview_page import words
 from tests.domain import kit
@@ -95,7 +95,8 @@ def test_a_ruling_says_what_keeps_the_tool_from_running_again(world: World, oper
     assert "It did not run: run it now?" in unrun()
     Tool.objects.update(enabled=False)
     assert f"deploy does not run again. {ends}" in unrun()
-    Tool.objects.update(enabled=True, approval=True, digest="1" * 64)
+    Tool.objects.update(enabled=True, digest="1" * 64)
+    Server.objects.update(review=True)
     assert f"It does not run at once. {asks}" in unrun()
     assert f"It did not run. {asks}" in unrun(confirmed="1")
     task = str(Task.objects.get(pk=question.task_id).public_id)

@@ -59,7 +59,7 @@ def test_its_page_shows_no_form_and_says_why(
 
 def test_what_is_sent_all_the_same_is_refused(admin: Client, server: Server, tool: ToolRecord) -> None:
     page, before = f"/servers/{server.pk}/", list(Event.objects.values_list("id", flat=True))
-    policy = {"max_attempts": 2, "run_seconds": 5, "join_seconds": 5, "retry_seconds": 1, "approval_quorum": 1}
+    policy = {"max_attempts": 2, "run_seconds": 5, "join_seconds": 5, "retry_seconds": 1}
     for form, typed in (
         ("edit", {"spec": "https://other.example/mcp", "prefix": "", "calls_at_once": ""}),
         ("remove", {}),

@@ -20,7 +20,7 @@ from taskhub.domain.catalogue.sync import Listed, store_snapshot
 from taskhub.domain.catalogue.view import catalogue, forget_catalogues
 from taskhub.store.models import Event, Server, Tenant, Tool
 from tests.console.admin import ADMIN, HTMX, browser, words
-from tests.factories import make_context, make_person, make_server, make_task, make_tenant, make_tool
+from tests.factories import make_person, make_server, make_tenant, make_tool
 
 pytestmark = pytest.mark.django_db
 
@@ -89,10 +89,6 @@ def test_a_form_sent_back_unchanged_changes_nothing(tool: Tool, admin: Client) -
     laid_down = {
         "policy_mode": "always",
         "policy_at_least_once": False,
-        "approval": True,
-        "approval_when": {"environment": "production", "count": 3, "force": True},
-        "approval_group": "ops",
-        "approval_quorum": 2,
         "question_audience": "either",
         "people_after_program": True,
         "companion": {
@@ -133,11 +129,6 @@ def test_one_save_stores_everything_records_it_and_announces_it(tenant: Tenant, 
             tool,
             policy_mode="always",
             at_least_once="yes",
-            approval="on",
-            when_name=["environment", "count", "force", "", ""],
-            when_value=["production", "3", "true", "", ""],
-            approval_group="ops",
-            approval_quorum="2",
             question_audience="operator",
             max_attempts="5",
             run_seconds="60",
@@ -146,64 +137,34 @@ def test_one_save_stores_everything_records_it_and_announces_it(tenant: Tenant, 
     assert hints(captured) == ["c"]
     forget_catalogues()
     saved = catalogue(tenant.pk).by_name["deploy"]
-    assert (saved.policy_mode, saved.at_least_once, saved.approval, saved.approval_group) == (
-        "always",
-        True,
-        True,
-        "ops",
-    )
-    assert saved.approval_when == {"environment": "production", "count": 3, "force": True}
-    assert (saved.approval_quorum, saved.question_audience, saved.max_attempts, saved.run_seconds) == (
-        2,
-        "operator",
-        5,
-        60,
-    )
+    assert (saved.policy_mode, saved.at_least_once) == ("always", True)
+    assert (saved.question_audience, saved.max_attempts, saved.run_seconds) == ("operator", 5, 60)
     event = Event.objects.get(tenant=tenant, action="tool.policy.changed")
     assert (event.actor, event.door, event.target) == ("root", "web", "deploy")
-    assert event.before["approval_quorum"] == 1
-    assert event.after["approval_quorum"] == 2
+    assert event.before["max_attempts"] == 3
+    assert event.after["max_attempts"] == 5
     assert "enabled" not in event.after  # only what changed
-
-
-def test_a_saved_condition_calls_for_approval_of_the_very_call_it_names(
-    tenant: Tenant, tool: Tool, admin: Client
-) -> None:
-    save(admin, tool, approval="on", when_name=["count", "", ""], when_value=["3", "", ""])
-    forget_catalogues()
-    saved = catalogue(tenant.pk).by_name["deploy"]
-    context = make_context(tenant)
-    assert make_task(context, saved, arguments={"count": 3}).state == "input_required"
-    assert make_task(context, saved, arguments={"count": 4}).state == "queued"
 
 
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"approval_quorum": "0"}, "from 1 to 20"),
         ({"max_attempts": "21"}, "from 1 to 20"),
         ({"run_seconds": "x"}, "whole number"),
         ({"run_seconds": "86401"}, "from 1 to 86,400"),
         ({"policy_mode": "sometimes"}, "auto, always, never or required"),
         ({"question_audience": "nobody"}, "client, operator, either or caller"),
         ({"at_least_once": "maybe"}, "yes, no, or as the tool declares"),
-        ({"when_name": ["", ""], "when_value": ["x", ""]}, "Name the argument"),
-        ({"when_name": ["env"], "when_value": ["x"]}, "has no argument env"),
-        ({"when_name": ["count"], "when_value": ["three"]}, "is of type integer"),
-        ({"when_name": ["count", "count"], "when_value": ["1", "2"]}, "two conditions"),
-        ({"approval_group": "a\0b"}, "at most 64"),
-        ({"when_name": ["environment"], "when_value": ["a\0b"]}, "U+0000"),
     ],
 )
 def test_a_policy_that_cannot_be_comes_back_with_the_reason_and_what_was_typed(
     tool: Tool, admin: Client, changes: dict[str, Any], why: str
 ) -> None:
-    response = save(admin, tool, **{"approval": "on", "approval_group": "typed", **changes})
+    response = save(admin, tool, **{"join_seconds": "77", **changes})
     assert response.status_code == 400
     assert why in words(response.content.decode().replace("&#x27;", "'"))
-    if "approval_group" not in changes:
-        assert 'value="typed"' in response.content.decode()
-    assert Tool.objects.get(pk=tool.pk).approval_group == ""
+    assert 'value="77"' in response.content.decode()
+    assert Tool.objects.get(pk=tool.pk).join_seconds == 300
 
 
 def test_who_saves_second_sees_the_first_ones_policy_and_loses_nothing_silently(tool: Tool, admin: Client) -> None:
@@ -247,82 +208,25 @@ def test_no_definition_of_a_server_breaks_the_page(tool: Tool, admin: Client, de
     assert admin.get(page_of(tool)).status_code == 200
 
 
-def test_too_few_approvers_are_warned_about(tenant: Tenant, tool: Tool, admin: Client) -> None:
-    save(admin, tool, approval="on", approval_group="ops", approval_quorum="2")
-    assert "Nobody can approve as a member of ops, and 2 are needed" in words(admin.get(page_of(tool)).content.decode())
-    make_person("approver", tenant, groups=["ops"])
-    make_person("viewer", tenant, groups=["ops"])
-    assert "Only 1 person can approve" in words(admin.get(page_of(tool)).content.decode())
-    make_person("approver", tenant, groups=["ops", "db"])
-    assert "can approve" not in words(admin.get(page_of(tool)).content.decode())
-
-
-@pytest.mark.parametrize(
-    "typed",
-    [{"approval_quorum": "2"}, {"approval_group": "ops"}, {"when_name": ["count"], "when_value": ["3"]}],
-)
-def test_who_approves_is_not_saved_where_nobody_would_be_asked(
-    tool: Tool, admin: Client, typed: dict[str, Any]
-) -> None:
-    response = save(admin, tool, **typed)
-    assert response.status_code == 400
-    text = words(response.content.decode())
-    assert text.count("This applies only with “Require approval before the tool runs”: tick that, or clear this") == 1
-    assert Tool.objects.get(pk=tool.pk).approval_quorum == 1
-    assert save(admin, tool, approval="on", **typed).status_code == 302
-    # Approval may be turned off again without emptying what belongs to it.
-    form = form_of(admin.get(page_of(tool)).content.decode())
-    del form["approval"]
-    url = f"/servers/{tool.server_id}/tools/{tool.pk}/policy"
-    response = admin.post(url, form)
-    assert response.status_code == 302
-    assert "saved. Approval Calls run without approval." in words(admin.get(response["Location"]).content.decode())
-
-
-def test_a_saved_policy_is_told_where_the_page_scrolls_with_what_holds(
-    tenant: Tenant, tool: Tool, admin: Client
-) -> None:
-    make_person("approver", tenant, groups=["ops"])
-    when = {"when_name": ["environment", ""], "when_value": ["production", ""]}
-    response = save(admin, tool, approval="on", approval_group="ops", approval_quorum="2", **when)
+def test_a_saved_policy_is_told_where_the_page_scrolls(tool: Tool, admin: Client) -> None:
+    response = save(admin, tool, max_attempts="9")
     assert response["Location"].endswith(f"?tool={tool.pk}#policy")
-    text = words(admin.get(response["Location"]).content.decode())
-    assert (
-        "Policy of deploy saved. Approval When environment = production, 2 of ops (1 person) approve. Only 1 person"
-        " can approve as a member of ops, and 2 are needed" in text
-    )
-    assert text.count("Policy of deploy saved.") == 1
+    assert words(admin.get(response["Location"]).content.decode()).count("Policy of deploy saved.") == 1
     assert "saved" not in words(admin.get(page_of(tool)).content.decode())
-    viewer = words(browser(make_person("viewer", tenant)).get(page_of(tool)).content.decode())
-    assert "When environment = production, 2 of ops approve." in viewer
 
 
-@pytest.mark.parametrize(
-    ("typed", "told"),
-    [
-        ({}, "Calls run without approval."),
-        ({"approval": "on"}, "Before every call, 1 of the approvers (2 people) approves."),
-        (
-            {"approval": "on", "approval_quorum": "2", "approval_group": "ops", "when_name": ["count", "force"],
-             "when_value": ["3", "true"]},
-            "When count = 3 and force = true, 2 of ops (no people) approve. Nobody can approve as a member of ops,"
-            " and 2 are needed: such calls would wait until they expire.",
-        ),
-        ({"approval_quorum": "2"}, "Not clear yet: This applies only with “Require approval"),
-        ({"approval": "on", "approval_quorum": "21"}, "Not clear yet: Give a whole number from 1 to 20, not 21."),
-    ],
-)  # fmt: skip
-def test_a_form_that_changes_says_what_would_hold_and_saves_nothing(
-    tenant: Tenant, tool: Tool, admin: Client, typed: dict[str, Any], told: str
-) -> None:
-    make_person("approver", tenant)
-    data = {**form_of(admin.get(page_of(tool)).content.decode()), **typed}
-    url = f"/servers/{tool.server_id}/tools/{tool.pk}/policy/preview"
-    before = Tool.objects.filter(pk=tool.pk).values().get()
-    assert words(admin.post(url, data).content.decode()).startswith(told)
-    assert Tool.objects.filter(pk=tool.pk).values().get() == before
-    assert not Event.objects.filter(tenant=tenant, action="tool.policy.changed").exists()
-    assert admin.post(f"/servers/{make_server(tenant).pk}/tools/{tool.pk}/policy/preview", data).status_code == 404
+def test_a_tools_page_leads_to_a_rule_for_it(tenant: Tenant, tool: Tool, admin: Client) -> None:
+    forget_catalogues()
+    (link,) = re.findall(r'href="(/rules/add[^"]+)"', admin.get(page_of(tool)).content.decode())
+    server = Server.objects.get(pk=tool.server_id)
+    shown = words(admin.get(link).content.decode())
+    assert f"server.name == &quot;{server.name}&quot; &amp;&amp; tool.name == &quot;deploy&quot;" in shown
+    assert (
+        "tool.name =="
+        not in words(admin.get(f"/rules/add?tool={tool.pk + 99}").content.decode())
+        .partition("Examples")[0]
+        .partition("id_when")[2]
+    )
 
 
 def test_rejected_tools_stand_apart_with_the_reason(tool: Tool, admin: Client) -> None:

@@ -230,7 +230,7 @@ def test_the_detail_costs_the_same_with_1_and_30_of_everything(
 
 
 def test_the_detail_says_why_a_task_waits(operator: Any, context: Any, server: Any) -> None:
-    tool = make_tool(server, "deploy", approval=True, approval_group="ops", approval_quorum=2)
+    tool = make_tool(server, "deploy", asks={"group": "ops", "quorum": 2})
     task = make_task(context, tool)
     page = operator.get(f"/tasks/{task.public_id}/").content.decode()
     assert "for 2 more approvals from group ops (0 of 2)." in page
@@ -277,7 +277,7 @@ def test_a_call_at_a_disabled_server_is_said_to_be_paused(operator: Any, context
 def test_a_rejected_call_says_who_said_no(
     operator: Any, context: Any, server: Any, tenant: Any, sign_in: Login
 ) -> None:
-    task = make_task(context, make_tool(server, "deploy", approval=True))
+    task = make_task(context, make_tool(server, "deploy", asks={}))
     approver = make_person(Role.APPROVER, tenant, username="mia")
     question = sign_in(approver).get("/inbox/").context["chosen"]
     sign_in(approver).post(f"/inbox/{question.id}/decide", {"verdict": "reject", "reason": "Friday"})
@@ -471,7 +471,7 @@ def test_the_filter_form_leaves_a_short_address(operator: Any, context: Any, ser
 def test_a_decision_is_offered_only_to_those_who_may_make_it(
     context: Any, server: Any, tenant: Any, sign_in: Login
 ) -> None:
-    tool = make_tool(server, "deploy", approval=True, approval_group="ops", approval_quorum=2)
+    tool = make_tool(server, "deploy", asks={"group": "ops", "quorum": 2})
     task = make_task(context, tool)
     inside = sign_in(make_person(Role.APPROVER, tenant, groups=["ops"]))
     outside = sign_in(make_person(Role.APPROVER, tenant))

@@ -76,9 +76,6 @@ def everything(caller: Caller) -> None:
     servers.set_server_enabled(caller, mail, enabled=False, reason="later")
     policy = Policy(
         policy_mode="always",
-        approval=True,
-        approval_when={"environment": "production", "force": True, "size": 1.5, "tags": ["a", {"b": None}]},
-        approval_group="ops",
         companion={"tool": "look", "arguments": {"path": {"argument": "path"}}},
         retry_on=["connect", "-32001"],
         policy_at_least_once=False,

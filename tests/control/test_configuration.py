@@ -73,7 +73,7 @@ def test_the_file_is_plain_yaml_for_other_readers_too() -> None:
     assert "\u202e" not in text
     assert found["people"][1] == {"username": "ann", "role": "approver", "groups": ["on", "ops"]}
     assert found["servers"][0]["tools"]["no"] == {"enabled": False}
-    assert list(found["servers"][0]["tools"]["write"])[:3] == ["mode", "at_least_once", "approval"]
+    assert list(found["servers"][0]["tools"]["write"])[:3] == ["mode", "at_least_once", "companion"]
 
 
 def test_an_empty_hub_is_exported_and_applied_too() -> None:

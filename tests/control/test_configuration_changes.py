@@ -256,16 +256,16 @@ def test_settings_of_tools_apply_from_the_first_listing_on() -> None:
     caller = of_shell()
     pk = servers.add_server(caller, name="a", spec="python:demo:server")
     text = (
-        "format: 1\nservers:\n  - name: a\n    spec: python:demo:server\n    tools:\n      deploy: {approval: true}\n"
+        "format: 1\nservers:\n  - name: a\n    spec: python:demo:server\n    tools:\n      deploy: {max_attempts: 2}\n"
     )
-    assert apply(text).changes == ("tool a/deploy: approval true (was false)",)
+    assert apply(text).changes == ("tool a/deploy: max_attempts 2 (was 3)",)
     listed = Listed("deploy", {"name": "deploy"}, "1" * 64, "", None, False, False)
     store_snapshot(pk, protocol="2026-07-28", info={}, tools=[listed])
     tool = Tool.objects.get()
-    assert (tool.approval, tool.gone_at, tool.digest) == (True, None, "1" * 64)
+    assert (tool.max_attempts, tool.gone_at, tool.digest) == (2, None, "1" * 64)
     assert apply(text).changes == ()
-    applied = apply(text.replace("{approval: true}", "{run_seconds: 5}"))
-    assert applied.changes == ("tool a/deploy: approval false (was true), run_seconds 5 (was 900)",)
+    applied = apply(text.replace("{max_attempts: 2}", "{run_seconds: 5}"))
+    assert applied.changes == ("tool a/deploy: max_attempts 3 (was 2), run_seconds 5 (was 900)",)
 
 
 def test_secrets_of_another_key_are_exported_by_name_and_given_anew(settings: Any) -> None:

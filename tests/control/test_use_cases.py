@@ -108,7 +108,7 @@ USE_CASES: dict[str, tuple[set[str], UseCase]] = {
     ),
     "rules.save_rules": (
         ADMINS,
-        lambda by, on: rules.save_rules(by, [Rule(name="new", when="", then=Then.ASK)], expected=0),
+        lambda by, on: rules.save_rules(by, [Rule(name="new", when="", then=Then.ASK)], expected=1),
     ),
     "rules.try_rules": (ADMINS, lambda by, on: rules.try_rules(by, [Rule(name="new", when="", then=Then.ASK)])),
     "rules.try_call": (ADMINS, lambda by, on: rules.try_call(by, on.client.id, on.tool, {})),
@@ -196,7 +196,7 @@ def everything(tenant: Any) -> SimpleNamespace:
     tool = make_tool(server)
     person = make_person("viewer", tenant)
     shell = Caller(tenant.pk, of_shell().actor)
-    asked = make_task(context, make_tool(server, approval=True))
+    asked = make_task(context, make_tool(server, asks={}))
     form = make_task(context, tool, state="input_required", question=make_question(QuestionKind.ELICITATION))
     lost = make_task(context, tool, state="input_required", question=make_question(QuestionKind.OUTCOME))
     application, _ = add_application(
@@ -309,7 +309,7 @@ def test_what_another_tenant_has_is_not_there(name: str) -> None:
 
 def test_a_question_for_a_group_is_refused_to_others_and_that_is_on_record() -> None:
     tenant = make_tenant()
-    tool = make_tool(make_server(tenant), approval=True, approval_group="ops")
+    tool = make_tool(make_server(tenant), asks={"group": "ops"})
     make_task(make_context(tenant), tool)
     inside, outside = make_person("approver", tenant, groups=["ops"]), make_person("approver", tenant)
     (item,) = inbox.questions(outside, "all")
@@ -325,7 +325,7 @@ def test_a_question_for_a_group_is_refused_to_others_and_that_is_on_record() -> 
 
 def test_a_rejection_needs_a_reason_and_without_one_nothing_changes() -> None:
     tenant = make_tenant()
-    make_task(make_context(tenant), make_tool(make_server(tenant), approval=True))
+    make_task(make_context(tenant), make_tool(make_server(tenant), asks={}))
     (item,) = inbox.questions(person := make_person("approver", tenant), "all")
     with pytest.raises(Invalid, match="Enter a reason"):
         questions.decide_approval(caller(person), item, approve=False, reason=" ")

@@ -56,8 +56,11 @@ def new_task(world: World, **fields: Any) -> NewTask:
         "tool": world.tool,
         "arguments": {"text": "hello"},
         "revision": "2026-07-28",
+        **fields,
     }
-    return NewTask(**{**given, **fields})
+    if "verdict" not in given:
+        given["verdict"] = factories.verdict_on(world.context, given["tool"], given["arguments"])
+    return NewTask(**given)
 
 
 def create(world: World, **fields: Any) -> TaskRecord:

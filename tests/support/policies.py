@@ -25,8 +25,17 @@ def approval_wanted(hub: RunningHub, tool: str, arguments: dict[str, Any], *, gr
             client.cancel(found["taskId"])
             return str(found.get("statusMessage")).startswith("Waiting for approval")
 
-        change = "UPDATE tool SET approval = %s, approval_group = %s WHERE exposed_name = %s"
-        with _changed(hub, lambda on: hub.sql(change, [on, group if on else "", tool]), counts):
+        ((present,),) = hub.sql("SELECT coalesce(max(number), 0) FROM rule_version")
+        rule = {"name": "approval wanted", "when": f"tool.name == {json.dumps(tool)}", "then": "ask", "group": group}
+        # A first rule beside those in force; afterwards these alone.
+        change = """
+            INSERT INTO rule_version (tenant_id, number, rules, digest, made_by, reason)
+            SELECT t.id, (SELECT max(v.number) + 1 FROM (SELECT 0 AS number UNION SELECT number FROM rule_version
+                                                         WHERE tenant_id = t.id) AS v),
+                   (%s::jsonb || coalesce((SELECT rules::jsonb FROM rule_version
+                                           WHERE tenant_id = t.id AND number = %s), '[]'))::json, '', 'test', ''
+            FROM tenant t ORDER BY t.id LIMIT 1"""
+        with _changed(hub, lambda on: hub.sql(change, [json.dumps([rule] if on else []), present]), counts):
             yield
 
 

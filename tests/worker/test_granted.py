@@ -137,7 +137,7 @@ def test_a_grant_that_is_revoked_while_the_call_waits_for_approval_is_asked_for_
     authorize(server, guarded, "acme", admin)
     hall.start()
     listed(server)
-    world = hall.tool(server, "whoami", approval=True, approval_quorum=1)
+    world = hall.tool(server, "whoami", asks={"quorum": 1})
     task = call(world)
     approval = kit.opened(task)
     grant = ServerGrant.objects.get()

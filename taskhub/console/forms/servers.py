@@ -15,7 +15,6 @@ from taskhub.core.policy import (
     CALLER,
     MAX_ATTEMPTS,
     MAX_JOIN_SECONDS,
-    MAX_QUORUM,
     MAX_RETRY_SECONDS,
     MAX_RUN_SECONDS,
     Policy,
@@ -27,7 +26,6 @@ from taskhub.domain.catalogue.given import MAX_DIRECTORY, MAX_PAIRS
 from taskhub.domain.catalogue.reads import ServerRow, ToolRow
 from taskhub.lib import jsonx
 
-SPARE_CONDITIONS: Final = 2
 SPARE_PAIRS: Final = 2
 MODES: Final = (
     ("auto", "Auto: a short wait, then a task handle"),
@@ -41,13 +39,6 @@ AUDIENCES: Final = (
     ("either", "The client or people, whoever answers first"),
     (CALLER, "The calling client’s program; what it cannot answer is refused"),
 )
-_OF_APPROVAL: Final = {
-    "conditions": "approval_when",
-    "approval_group": "approval_group",
-    "approval_quorum": "approval_quorum",
-}
-"""For each field that applies only if an approval is required: its attribute in `Policy`."""
-_JSON_TYPES: Final = {"integer": (int,), "number": (int, float), "boolean": (bool,)}
 SECRET: Final = {"spellcheck": "false"}
 
 
@@ -311,29 +302,9 @@ class ServerCallsForm(ConsoleForm):
     )
 
 
-class Conditions(forms.Widget):
-    """A widget of (argument, value) pairs, with `SPARE_CONDITIONS` empty pairs at the end."""
-
-    use_fieldset = True
-
-    def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> SafeString:
-        """Render two inputs for each pair."""
-        context = {"pairs": value or (), "blank": range(SPARE_CONDITIONS)}
-        return render_to_string("parts/conditions.html", context)
-
-    def value_from_datadict(self, data: Any, files: Any, name: str) -> list[tuple[str, str]]:
-        """The posted pairs of which at least one input was filled in."""
-        if not hasattr(data, "getlist"):
-            return []
-        pairs = zip(data.getlist("when_name"), data.getlist("when_value"), strict=False)
-        typed = [(name.strip()[:200], value.strip()[:2_000]) for name, value in pairs]
-        return [pair for pair in typed if any(pair)][:50]
-
-
 class PolicyForm(ConsoleForm):
     """The policy of `tool`, filled with the saved policy or with the posted `data`."""
 
-    aliases = {"approval_when": "conditions"}
     seen = forms.CharField(required=False, max_length=100, widget=forms.HiddenInput)
     enabled = forms.BooleanField(required=False, label="Offered to clients")
     policy_mode = picked((), label="Task mode")
@@ -347,17 +318,6 @@ class PolicyForm(ConsoleForm):
         label="Ask people if the client’s program declines by itself",
         help_text="What is declined within a second of being asked was declined by no person.",
     )
-    approval = forms.BooleanField(required=False, label="Require approval before the tool runs")
-    conditions = forms.Field(
-        required=False,
-        label="Only if all of these match",
-        help_text="Leave empty to require approval for every call. If a match is in doubt, approval is required.",
-        widget=Conditions,
-    )
-    approval_group = Typed(
-        label="Group that approves", longest=64, attrs={"list": "groups", "placeholder": "any approver"}
-    )
-    approval_quorum = Whole(label="Approvals needed", low=1, high=MAX_QUORUM)
     at_least_once = picked(
         (),
         label="Run again after a lost worker",
@@ -417,7 +377,6 @@ class PolicyForm(ConsoleForm):
     def __init__(self, tool: ToolRow, data: Any = None) -> None:
         super().__init__(data, initial=_saved(tool))
         self.tool = tool
-        self.types = tool.argument_types
         again = "no"
         if tool.read_only or tool.idempotent:
             again = f"yes: it {'only reads' if tool.read_only else 'is idempotent'}"
@@ -456,7 +415,7 @@ class PolicyForm(ConsoleForm):
         if not typed["companion_tool"]:
             return {}
         found = {"tool": typed["companion_tool"], "arguments": typed["companion_arguments"]}
-        meanings = {name: _value(text, "") for name in ("ran", "unrun") if (text := typed[f"companion_{name}"])}
+        meanings = {name: _value(text) for name in ("ran", "unrun") if (text := typed[f"companion_{name}"])}
         if typed["companion_field"] or meanings:
             found |= {"field": typed["companion_field"], **meanings}
         return found
@@ -472,42 +431,12 @@ class PolicyForm(ConsoleForm):
                 raise forms.ValidationError(f"Write “argument = …”, not {line.strip()[:60]!r}.")
             if name in found:
                 raise forms.ValidationError(f"The argument {name} is given twice.")
-            found[name] = {"argument": source[1:]} if source.startswith("$") else {"value": _value(source, "")}
+            found[name] = {"argument": source[1:]} if source.startswith("$") else {"value": _value(source)}
         return found
 
     def clean_retry_on(self) -> list[str]:
         """The names of errors, each once."""
         return list(dict.fromkeys(self.cleaned_data["retry_on"].replace(",", " ").split()))
-
-    def clean_conditions(self) -> dict[str, Any]:
-        """For each argument the value to match, parsed as the argument's type."""
-        found: dict[str, Any] = {}
-        for name, text in self.cleaned_data["conditions"]:
-            kind = self.types.get(name, "")
-            if not name:
-                raise forms.ValidationError(f"Name the argument whose value is {text[:60]!r}.")
-            if name in found:
-                raise forms.ValidationError(f"The argument {name} has two conditions; give one value.")
-            if self.types and name not in self.types:
-                # A condition on an unknown argument never holds, so no call would need an approval.
-                known = ", ".join(list(self.types)[:20])
-                raise forms.ValidationError(f"The tool has no argument {name[:60]}; it has {known}.")
-            found[name] = _value(text, kind)
-            if kind in _JSON_TYPES and not _fits(found[name], kind):
-                raise forms.ValidationError(f"{name} is of type {kind}; {text[:60]!r} is not.")
-        return found
-
-    def clean(self) -> dict[str, Any]:
-        """Refuses values in approval fields if no approval is required, unless they are defaults or saved already."""
-        typed = self.cleaned_data
-        if not typed.get("approval"):
-            nothing = Policy()
-            for name, column in _OF_APPROVAL.items():
-                if typed.get(name) not in (None, getattr(nothing, column), getattr(self.tool, column)):
-                    self.add_error(
-                        name, f"This applies only with “{self.fields['approval'].label}”: tick that, or clear this."
-                    )
-        return typed
 
     def policy(self) -> Policy:
         """The posted policy; the use case validates it."""
@@ -516,10 +445,6 @@ class PolicyForm(ConsoleForm):
             enabled=typed["enabled"],
             policy_mode=typed["policy_mode"] or None,
             policy_at_least_once=typed["at_least_once"],
-            approval=typed["approval"],
-            approval_when=typed["conditions"],
-            approval_group=typed["approval_group"],
-            approval_quorum=typed["approval_quorum"],
             question_audience=typed["question_audience"] or None,
             people_after_program=typed["people_after_program"],
             companion=self.companion(),
@@ -531,14 +456,6 @@ class PolicyForm(ConsoleForm):
         )
 
 
-def conditions_of(tool: ToolRow | Policy) -> list[tuple[str, str]]:
-    """The policy's conditions as (argument, text) pairs, as people type them."""
-    return [
-        (name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-        for name, value in tool.approval_when.items()
-    ]
-
-
 def _saved(tool: ToolRow) -> dict[str, Any]:
     return {
         "seen": tool.seen,
@@ -546,10 +463,6 @@ def _saved(tool: ToolRow) -> dict[str, Any]:
         "policy_mode": tool.policy_mode or "",
         "question_audience": tool.question_audience or "",
         "people_after_program": tool.people_after_program,
-        "approval": tool.approval,
-        "conditions": conditions_of(tool),
-        "approval_group": tool.approval_group,
-        "approval_quorum": tool.approval_quorum,
         "at_least_once": {None: "", True: "yes", False: "no"}[tool.policy_at_least_once],
         "companion_tool": tool.companion.get("tool", ""),
         "companion_arguments": "\n".join(
@@ -576,22 +489,13 @@ def _source(source: dict[str, Any]) -> str:
 
 def _typed(value: Any) -> str:
     """The JSON value as it is typed: text as it is, unless it would be read as something else."""
-    if isinstance(value, str) and _value(value, "") == value and value == value.strip():
+    if isinstance(value, str) and _value(value) == value and value == value.strip():
         return value
     return json.dumps(value, ensure_ascii=False)
 
 
-def _fits(value: Any, kind: str) -> bool:
-    if isinstance(value, bool):
-        return kind == "boolean"
-    return isinstance(value, _JSON_TYPES[kind])
-
-
-def _value(text: str, kind: str) -> Any:
-    """The typed text, parsed as the argument's type: a string for `string`, else the JSON value if it is JSON, else a
-    string."""
-    if kind == "string":
-        return text
+def _value(text: str) -> Any:
+    """The typed text as the JSON value that it is, else as a string."""
     try:
         return jsonx.decode(text.encode("utf-8", "replace"))
     except jsonx.JsonError:

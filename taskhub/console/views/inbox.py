@@ -37,17 +37,6 @@ from taskhub.domain.tasks.detail import task_detail
 logger = logging.getLogger(__name__)
 
 QUEUES = {"mine": "For me", "all": "All open", "decided": "Decided"}
-IN_DOUBT = {
-    "missing": "is missing",
-    "null": "is null",
-    "type": "has another type than the rule’s value",
-    "like": "is written differently",
-    "more": "contains the rule’s value and more",
-    "long": "is too long to compare",
-    "unfit": "does not match the tool’s schema",
-}
-"""For each code of `domain.rules.conditions.met`: why a call that does not certainly match the rule needs an approval
-too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,16 +245,14 @@ def _chosen(request: ConsoleRequest, item: InboxItem, ask: Ask | None) -> dict[s
 
 
 def _approved(item: InboxItem) -> dict[str, Any]:
-    """The template context of an approval, besides the arguments: the tool's definition and its changes, answers that
-    came with the call, and the arguments that only may match the rule."""
+    """The template context of an approval, besides the arguments: the tool's definition and its changes, and answers
+    that came with the call."""
     call = approved_call(item.id) if item.kind is QuestionKind.APPROVAL and not item.unreadable else None
     if call is None:
         return {}
     changed = changes(call.before, call.definition) if call.before not in (None, call.definition) else None
     came_along = [(key, content.rows(value)) for key, value in call.came_along.items()]
-    because = item.params.get("because") or {}
-    doubts = [(name, IN_DOUBT[why]) for name, why in because.items() if why in IN_DOUBT]
-    return {"call": call, "changed": changed, "came_along": came_along, "doubts": doubts}
+    return {"call": call, "changed": changed, "came_along": came_along}
 
 
 def _lost(item: InboxItem) -> dict[str, Any]:

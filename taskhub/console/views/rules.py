@@ -27,6 +27,7 @@ from taskhub.domain.rules.decisions import check_expressions
 from taskhub.domain.rules.expressions import FUNCTIONS, MEMBERS, METHODS
 from taskhub.domain.rules.reads import PAGE_ROWS
 from taskhub.domain.rules.trial import MAX_CALLS, Trial
+from taskhub.domain.rules.written import of_tool
 
 MAX_NUMBER: Final = 2**31 - 1
 """No version has a higher number."""
@@ -201,7 +202,7 @@ def _edited(request: ConsoleRequest, name: str) -> HttpResponse:
         if name and name not in names:
             raise NotFound(f"There is no rule {name[:100]}.")
         place = names.index(name) if name else len(names)
-        initial = of_rule(listed.rules[place], place) if name else {"place": place + 1}
+        initial = of_rule(listed.rules[place], place) if name else {"place": place + 1, "when": _of_tool(request)}
         form = _form(request, initial={**initial, "expected": listed.version})
         return _rule(request, form, listed, name)
     form = _form(request, request.POST)
@@ -235,6 +236,13 @@ def _edited(request: ConsoleRequest, name: str) -> HttpResponse:
     for warning in _warnings(request, wanted[place]):
         messages.warning(request, warning)
     return redirect("rule-list")
+
+
+def _of_tool(request: ConsoleRequest) -> str:
+    """The condition that a call is of the tool that the parameter `tool` names by its id; empty if there is none."""
+    number = query.number(request, "tool")
+    tool = next((tool for tool in catalogue(request.person.tenant_id).tools if tool.id == number), None)
+    return "" if tool is None else of_tool(tool.server_name, tool.name)
 
 
 def _warnings(request: ConsoleRequest, rule: Rule) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Final
 from django.contrib import messages
 from django.contrib.messages.storage.base import Message
 from django.http import HttpResponse
-from django.shortcuts import redirect, render, resolve_url
+from django.shortcuts import redirect, resolve_url
 from django.views.decorators.http import require_POST, require_safe
 
 from taskhub.console import query
@@ -22,16 +22,13 @@ from taskhub.console.forms.servers import (
     ServerEditForm,
     ServerForm,
     ServerTokenForm,
-    conditions_of,
 )
 from taskhub.console.htmx import partial_or_page, wants_partial
 from taskhub.console.requests import ConsoleRequest
 from taskhub.control import rules
 from taskhub.control import servers as control
-from taskhub.core import permissions as gate
 from taskhub.core.errors import Invalid, NotFound, Refused
-from taskhub.core.policy import Policy, check_policy
-from taskhub.core.states import OfferKind, Role
+from taskhub.core.states import OfferKind
 from taskhub.domain.catalogue import reads as servers
 from taskhub.domain.catalogue.connection_tests import latest_test
 from taskhub.domain.catalogue.offer_reads import OfferRow, server_offers
@@ -241,22 +238,6 @@ def tool_policy(request: ConsoleRequest, pk: int, tool: int) -> HttpResponse:
     return redirect(f"{resolve_url('server-detail', pk)}?tool={tool}#policy")
 
 
-@page("server.manage")
-@require_POST
-def tool_policy_preview(request: ConsoleRequest, pk: int, tool: int) -> HttpResponse:
-    """Show what the policy in the form would require. Nothing is saved."""
-    form = PolicyForm(_tool(request, pk, tool), request.POST)
-    policy = form.policy() if form.is_valid() else None
-    try:
-        if policy:
-            check_policy(policy)
-    except Invalid as error:
-        form.refuse(error)
-        policy = None
-    holds = _holds(request.person.tenant_id, policy, counted=True) if policy else {"unclear": _wrong(form)}
-    return render(request, "parts/policy_holds.html", {"holds": holds})
-
-
 def _list(request: ConsoleRequest, form: ServerForm) -> HttpResponse:
     return partial_or_page(
         request,
@@ -336,9 +317,7 @@ def detail(
             "reached": _reached(request, tool),
             "can_edit_rules": can_manage,
             "form": shown,
-            "holds": _holds(tenant_id, tool, counted=can_manage) if tool is not None else None,
             "said": [] if wants_partial(request) else _said_at_policy(request),
-            "groups": servers.known_groups(tenant_id) if tool is not None else (),
             "toggling": can_manage and ("toggle" in request.GET or disable_form),
             "disable_form": disable_form or ServerDisableForm(),
             "removing": live_calls(server.id) if can_change and "remove" in request.GET else None,
@@ -386,28 +365,6 @@ def _sorted(offers: Sequence[OfferRow]) -> tuple[list[OfferRow], list[OfferRow],
     prompts = [row for row in here if row.kind == OfferKind.PROMPT]
     resources = [row for row in here if row.kind != OfferKind.PROMPT]
     return prompts, sorted(resources, key=lambda row: row.kind), [row for row in offers if row.gone_at is not None]
-
-
-def _holds(tenant_id: int, policy: Policy | servers.ToolRow, *, counted: bool) -> dict[str, object]:
-    """When an approval is required under the policy, and from whom. With `counted`, `approvers` is the number of people
-    who could approve."""
-    approvers = None
-    if counted and policy.approval:
-        roles = [role for role in Role if "question.approve" in gate.PERMISSIONS[role]]
-        approvers = servers.approvers(tenant_id, policy.approval_group, roles)
-    return {
-        "approval": policy.approval,
-        "conditions": conditions_of(policy),
-        "group": policy.approval_group,
-        "quorum": policy.approval_quorum,
-        "approvers": approvers,
-        "too_few": approvers is not None and approvers < policy.approval_quorum,
-    }
-
-
-def _wrong(form: PolicyForm) -> str:
-    """The form's first error."""
-    return next(str(error) for errors in form.errors.values() for error in errors)
 
 
 def _said_at_policy(request: ConsoleRequest) -> list[Message]:

@@ -297,16 +297,6 @@ def is_target(server: Server, target: str) -> bool:
     return True
 
 
-def preset_approval(server_id: int, tool: str, *, when: dict[str, Any], group: str, quorum: int) -> None:
-    """Set an approval rule for a tool that is not listed yet; it applies from the first listing on. A known tool keeps
-    its policy."""
-    with transaction.atomic():
-        server = locked_with_names(server_id)
-        if not Tool.objects.filter(server=server, name=tool).exists():
-            policy = Policy(approval=True, approval_when=when, approval_group=group, approval_quorum=quorum)
-            preset_tool(server, tool, policy)
-
-
 def preset_tool(server: Server, name: str, policy: Policy) -> Tool:
     """Store the policy of a tool that is not listed yet, in a transaction of `locked_with_names`."""
     now = datetime.now(UTC)

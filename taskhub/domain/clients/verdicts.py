@@ -90,7 +90,7 @@ class CallerPage:
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """What a list of rules, and where none decides the tool's policy, would do with a call."""
+    """What a list of rules would do with a call."""
 
     explained: Explained
     approval: NewQuestion | None
@@ -106,7 +106,7 @@ class Called:
         """What would happen to the call."""
         if self.explained.hidden:
             return Then.HIDE
-        return self.explained.verdict.then if self.approval is None else Then.ASK
+        return self.explained.verdict.then
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class Item(Generic[T]):
     node: Node
 
     def line(self, field: str = "") -> int:
-        """The line of a field, by its path such as `tools.deploy.approval_when`; that of the record if it has none."""
+        """The line of a field, by its path such as `tools.deploy.run_seconds`; that of the record if it has none."""
         return self.node.line_at(_path(self.node, field))
 
     def says(self, field: str) -> bool:

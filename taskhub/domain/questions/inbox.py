@@ -11,7 +11,7 @@ from taskhub.core import calls, permissions
 from taskhub.core.asking import Asking, asking
 from taskhub.core.records import OpenQuestion, Person
 from taskhub.core.states import Audience, QuestionKind, QuestionState, State
-from taskhub.domain.foreign import Foreign, foreign, object_of
+from taskhub.domain.foreign import Foreign, foreign
 from taskhub.store import statements
 
 SHOWN: Final = 100
@@ -58,8 +58,8 @@ class Vote:
 @dataclass(frozen=True, slots=True)
 class InboxItem:
     """A question with its task, and the obstacle for the person who reads it. In a list, `arguments` has only those
-    within the first `calls.BEGINNING` characters. `left_at`: when the caller of the plain call left; `None` otherwise.
-    `tool_rule`: the conditions in the tool's present policy on approvals."""
+    within the first `calls.BEGINNING` characters. `left_at`: when the caller of the plain call left; `None`
+    otherwise."""
 
     id: int
     task_id: int
@@ -74,7 +74,6 @@ class InboxItem:
     state: QuestionState
     asked: Foreign
     arguments: dict[str, Any]
-    tool_rule: dict[str, Any]
     audience: Audience
     group: str
     quorum: int
@@ -115,10 +114,8 @@ class InboxItem:
     @property
     def called(self) -> str:
         """The call's arguments in a few words."""
-        if self.kind is not QuestionKind.APPROVAL:
-            return calls.short(self.arguments, self.tool_rule)
-        known = calls.settled(self.params)
-        return calls.short({**known, **self.arguments}, self.params.get("rule") or {})
+        named = calls.named(self.params)
+        return calls.short({**named, **self.arguments}, named)
 
     @property
     def question(self) -> OpenQuestion:
@@ -134,7 +131,7 @@ class InboxItem:
         )
 
 
-_READ = {"asked": foreign, "arguments": calls.begun, "tool_rule": object_of}
+_READ = {"asked": foreign, "arguments": calls.begun}
 _COUNT = statements.one("count_mine", int)
 _MINE_OF_TASK = statements.many("mine_of_task", int)
 _MINE = statements.many("inbox_mine", InboxItem, convert=_READ)

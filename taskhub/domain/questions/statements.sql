@@ -38,7 +38,7 @@ CASE WHEN q.state <> 'open' THEN 'closed'
 /* fragment: inbox_columns
 q.id, t.id AS task_id, t.public_id, t.tool_name, s.name AS server, c.name AS client, t.state AS task_state,
 t.left_at, q.key, q.kind, q.state, q.params::text AS asked,
-left(t.arguments::text, :arguments) AS arguments, o.approval_when AS tool_rule,
+left(t.arguments::text, :arguments) AS arguments,
 q.audience, q."group", q.quorum,
 (SELECT count(*) FROM decision AS d WHERE d.question_id = q.id AND d.verdict = 'approve') AS approvals,
 q.opened_at, q.closed_at, q.due_at, {obstacle} AS obstacle, t.message,

@@ -1,16 +1,13 @@
-"""Decides whether a call falls under a rule; in doubt it does.
+"""Decides whether a tool could take an argument for a value that a rule names; in doubt it could.
 
-A rule names arguments and the values that call for approval. Tools accept more than their schema says (`"false"` for
-`false`, `"100"` for 100, a default for what is missing). So a call falls outside of a rule only if an argument
-certainly has another value: present, of the same JSON type, fitting the tool's schema, and different also when case,
-width, accents, blanks and invisible characters are ignored. An array or object that contains what the rule names, and
-more, falls under it.
+Tools accept more than their schema says (`"false"` for `false`, `"100"` for 100). So a value is another one only if it
+certainly is: of the same JSON type, and different also when case, width, accents, blanks and invisible characters are
+ignored. An array or object that contains what the rule names, and more, could be taken for it.
 """
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable
 from typing import Any, Final
 
 from taskhub.lib.signs import without_invisible
@@ -19,28 +16,6 @@ LONGEST: Final = 1_000
 """Most characters of a text, and most values of an array, that are compared. A longer one counts as in doubt."""
 MISSING: Final = object()
 """Stands for what is not there."""
-
-
-def met(
-    conditions: dict[str, Any], arguments: dict[str, Any], schema: Any, fits: Callable[[Any, Any], bool]
-) -> dict[str, str] | None:
-    """For each condition, why the call may fall under it: `is`, `missing`, `null`, `type` (another JSON type), `like`
-    (the same but for its spelling), `more` (an array with that and more), `long` (too long to compare) or `unfit` (no
-    value that the tool's schema accepts as it is). `None` when one of them is certainly not met.
-
-    `schema` is the tool's `inputSchema`: its defaults stand in for missing arguments. `fits(schema, value)` says
-    whether a value certainly fits; it is called only where the result depends on it.
-    """
-    because: dict[str, str] = {}
-    for name, wanted in conditions.items():
-        rule = schema_of(schema, name)
-        default = rule.get("default", MISSING) if isinstance(rule, dict) else MISSING
-        found = arguments.get(name, default)
-        why = likeness(found, wanted)
-        if not why and (rule is MISSING or fits(alone(schema, rule), found)):
-            return None
-        because[name] = why or "unfit"
-    return because
 
 
 def schema_of(schema: Any, name: str) -> Any:
@@ -56,8 +31,9 @@ def alone(schema: Any, rule: Any) -> Any:
 
 
 def likeness(found: Any, wanted: Any) -> str:
-    """The code (see `met`) of why a tool could take the argument `found` for the value `wanted` of a rule; empty where
-    it certainly does not."""
+    """Why a tool could take the argument `found` for the value `wanted` of a rule: `is`, `missing`, `null`, `type`
+    (another JSON type), `like` (the same but for its spelling), `more` (an array with that and more) or `long` (too
+    long to compare); empty where it certainly does not."""
     if found is MISSING:
         return "missing"
     if found is None and wanted is not None:

@@ -100,7 +100,7 @@ class Unknown(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What may become of a call; `rule` is `None` where the tool's own policy decides."""
+    """What may become of a call; `rule` is `None` where none decides."""
 
     then: Then
     rule: Rule | None = None
@@ -124,8 +124,8 @@ class Outlook:
 
 
 def outlook(rules: Rules, client: Client, tool: ToolRecord) -> Outlook:
-    """What may become of the client's calls of the tool, by the rules and, where none decides, by the tool's own policy
-    on approvals. Arguments, time and program are unknown; so are the scopes if the client's are `None`."""
+    """What may become of the client's calls of the tool, by the rules. Arguments, time and program are
+    unknown; so are the scopes if the client's are `None`."""
     scopes_known = client.scopes is not None
     if (hides := rules.hidden_by(client, tool)) is not None:
         unsure = not scopes_known and _by_scopes(rules, client, tool, hides)
@@ -148,12 +148,7 @@ def outlook(rules: Rules, client: Client, tool: ToolRecord) -> Outlook:
             outcomes.append(Outcome(then, one.rule))
             break
     else:
-        if tool.approval and tool.approval_when:
-            unknown.add(Unknown.ARGUMENTS)
-        if tool.approval:
-            outcomes.append(Outcome(Then.ASK))
-        if not tool.approval or tool.approval_when:
-            outcomes.append(Outcome(Then.ALLOW))
+        outcomes.append(Outcome(Then.ALLOW))
     return Outlook(tuple(outcomes), frozenset(unknown))
 
 

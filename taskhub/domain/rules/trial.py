@@ -48,7 +48,7 @@ class _Call:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a list of rules does with a call: `then` is empty if no rule matches, and the tool's policy decides."""
+    """What a list of rules does with a call: `then` is empty if no rule matches, and it runs."""
 
     then: Then | None
     rule: str = ""

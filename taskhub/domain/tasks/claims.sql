@@ -30,8 +30,7 @@ $$;
 
 -- Those of the tasks p_ids that must not run as they are if a worker takes them now, and why. An approval is for
 -- exactly the call that people saw (th_call_digest), as long as they may approve it: otherwise it has to be asked for
--- again. So it is where the tool has changed since its policy let the call through, and where a tool waits for a person
--- to confirm it, and nobody has approved this call. The claim asks for every batch, so the costly check of a client's
+-- again. So it is where a tool waits for a person to confirm it, and nobody has approved this call. The claim asks for every batch, so the costly check of a client's
 -- rights (th_may_call) is made only where they depend on a person.
 CREATE OR REPLACE FUNCTION th_unfit(p_ids bigint[])
 RETURNS TABLE (id bigint, tenant_id bigint, tool_id bigint, lease_epoch int, approval bigint, reason text, why text)
@@ -58,8 +57,7 @@ LANGUAGE sql STABLE AS $$
         SELECT CASE WHEN c.issuer = 'taskhub/oauth' THEN th_may_call(c) ELSE c.disabled_at IS NULL END AS call,
                -- A call without an approval goes to the server, which knows best which tools it has.
                a.id IS NOT NULL AND o.gone_at IS NOT NULL AS gone,
-               CASE WHEN a.id IS NULL THEN o.approval AND t.tool_digest <> decode(o.digest, 'hex')
-                                           OR s.review AND o.confirmed_digest <> o.digest
+               CASE WHEN a.id IS NULL THEN s.review AND o.confirmed_digest <> o.digest
                     ELSE a.outdated OR a.changed OR a.left_alone END AS outdated) AS may
     CROSS JOIN LATERAL (
         SELECT CASE WHEN s.removed_at IS NOT NULL THEN 'server_removed'
@@ -95,9 +93,8 @@ BEGIN
                            SELECT e.key, e.value FROM json_each(q.params) e WHERE e.key <> 'asked_again'
                            UNION ALL SELECT 'asked_again', to_json(unfit.reason)) AS p
                        WHERE q.id IS NOT NULL
-                   ), json_build_object('tool', o.exposed_name, 'server', s.name,
-                                        'rule', o.approval_when, 'changed', true)) AS params,
-                   coalesce(q."group", o.approval_group) AS "group", coalesce(q.quorum, o.approval_quorum) AS quorum
+                   ), json_build_object('tool', o.exposed_name, 'server', s.name, 'changed', true)) AS params,
+                   coalesce(q."group", '') AS "group", coalesce(q.quorum, 1) AS quorum
             INTO before
             FROM tool o JOIN server s ON s.id = o.server_id LEFT JOIN question q ON q.id = unfit.approval
             WHERE o.id = unfit.tool_id;

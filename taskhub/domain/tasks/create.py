@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import psycopg
 from django.conf import settings
 
+from taskhub.core import calls
 from taskhub.core.errors import KeyReused, LimitReached, TaskHubError, Unavailable
 from taskhub.core.hints import TaskChanged, TaskHint, TaskQueued
 from taskhub.core.records import (
@@ -26,15 +27,15 @@ from taskhub.core.records import (
     TaskRecord,
     ToolRecord,
 )
-from taskhub.core.rules import Risk, Then, Verdict
+from taskhub.core.rules import Risk, Rule, Then, Verdict
 from taskhub.core.words import waiting_for_approval, words
 from taskhub.domain.changes import change, questions, who
 from taskhub.domain.hints.announce import announce, announce_created
-from taskhub.domain.rules.conditions import met
+from taskhub.domain.rules.conditions import schema_of
+from taskhub.domain.rules.expressions import compiled
 from taskhub.domain.rules.sentences import filled_in
 from taskhub.domain.tasks.reads import task_by_id
 from taskhub.lib import ids, jsonx
-from taskhub.lib.schemas import surely_fits
 from taskhub.store import statements
 
 
@@ -64,7 +65,7 @@ def create_task(new: NewTask, actor: Actor) -> Created:
 
     The earlier task is returned, even at the limit of live tasks, if the context has used the idempotency key before
     with the same tool and arguments, or if the plain call joins an earlier one (`NewTask.join_seconds`). If the tool's
-    policy asks for approval of these arguments, the task is created in `input_required`.
+    rule asks about the call, the task is created in `input_required`.
 
     Raises `KeyReused` (same key, other call), `LimitReached` (live tasks of the context, or its calls that wait for
     approval) or `Unavailable`; nothing is stored then.
@@ -328,33 +329,43 @@ def _known(context_id: int, key: str) -> bool:
 
 
 def approval_question(tool: ToolRecord, arguments: dict[str, object], verdict: Verdict) -> NewQuestion | None:
-    """The approval that the rule that decided requires; where none did, that which the tool's policy requires for these
-    arguments. `None` if none is required.
+    """The approval that the rule that decided requires; `None` if it requires none, or no rule matched."""
+    rule = verdict.rule
+    if rule is None or verdict.then is not Then.ASK:
+        return None
+    decided: dict[str, Any] = {"rule": rule.name, "version": verdict.version, "doubt": verdict.doubt}
+    if rule.not_requester:
+        decided["not_requester"] = True
+    if rule.risk is not Risk.LOW:
+        decided["risk"] = str(rule.risk)
+    if rule.sentence:
+        decided["sentence"] = filled_in(rule.sentence, arguments, tool.definition.get("inputSchema"))
+    if named := _named(rule, arguments, tool.definition.get("inputSchema")):
+        decided["named"] = named
+    decided |= {"expires_minutes": rule.expires_minutes, "otherwise": str(rule.otherwise)}
+    if rule.escalate_to:
+        decided["escalate_to"] = rule.escalate_to
+    return NewQuestion(
+        key="approval",
+        kind=QuestionKind.APPROVAL,
+        params={"tool": tool.exposed_name, "server": tool.server_name, "decided": decided},
+        audience=Audience.OPERATOR,
+        group=rule.group,
+        quorum=rule.quorum,
+        due_seconds=rule.expires_minutes * 60,
+    )
 
-    `approval_when` maps argument names to the values that require approval; an empty one means always. A call that
-    might match, but not certainly, needs approval too (`domain.rules.conditions`).
-    """
-    if (rule := verdict.rule) is not None:
-        if verdict.then is not Then.ASK:
-            return None
-        decided: dict[str, Any] = {"rule": rule.name, "version": verdict.version, "doubt": verdict.doubt}
-        if rule.not_requester:
-            decided["not_requester"] = True
-        if rule.risk is not Risk.LOW:
-            decided["risk"] = str(rule.risk)
-        if rule.sentence:
-            decided["sentence"] = filled_in(rule.sentence, arguments, tool.definition.get("inputSchema"))
-        decided |= {"expires_minutes": rule.expires_minutes, "otherwise": str(rule.otherwise)}
-        if rule.escalate_to:
-            decided["escalate_to"] = rule.escalate_to
-        return _approval(tool, {"decided": decided}, rule.group, rule.quorum, rule.expires_minutes * 60)
-    if not tool.approval:
-        return None
-    because = met(tool.approval_when, arguments, tool.definition.get("inputSchema"), surely_fits)
-    if because is None:
-        return None
-    params = {"rule": tool.approval_when, "because": because}
-    return _approval(tool, params, tool.approval_group, tool.approval_quorum)
+
+def _named(rule: Rule, arguments: dict[str, object], schema: object) -> dict[str, object]:
+    """The short values of arguments that the rule speaks of, by which lists tell calls of one tool apart."""
+    found: dict[str, object] = {}
+    for name in sorted(compiled(rule.when).arguments or ()):
+        of_schema = schema_of(schema, name)
+        default = of_schema.get("default") if isinstance(of_schema, dict) else None
+        value = arguments.get(name, default)
+        if isinstance(value, (str, int, float)) and len(str(value)) <= calls.LONGEST_VALUE:
+            found[name] = value
+    return found
 
 
 def _wanted(new: NewTask, approval: NewQuestion | None) -> NewQuestion | None:
@@ -371,17 +382,3 @@ def _wanted(new: NewTask, approval: NewQuestion | None) -> NewQuestion | None:
         permit = {"seconds": new.permit_seconds, "version": new.verdict.version}
         approval = replace(approval, params={**approval.params, "permit": permit})
     return approval
-
-
-def _approval(
-    tool: ToolRecord, params: dict[str, Any], group: str, quorum: int, due_seconds: int = 86_400
-) -> NewQuestion:
-    return NewQuestion(
-        key="approval",
-        kind=QuestionKind.APPROVAL,
-        params={"tool": tool.exposed_name, "server": tool.server_name, **params},
-        audience=Audience.OPERATOR,
-        group=group,
-        quorum=quorum,
-        due_seconds=due_seconds,
-    )

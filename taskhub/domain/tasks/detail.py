@@ -11,7 +11,7 @@ from taskhub.core.asking import Asking, asking
 from taskhub.core.names import TOOL_USE
 from taskhub.core.records import StoredLine, TaskRecord
 from taskhub.core.states import Audience, QuestionKind, QuestionState, State
-from taskhub.domain.foreign import Foreign, foreign, object_of
+from taskhub.domain.foreign import Foreign, foreign
 from taskhub.domain.questions.inbox import Vote
 from taskhub.store import statements
 
@@ -151,7 +151,6 @@ class TaskDetail:
     `away_since`, `retry_at`: since when the server cannot be reached, and when it is tried again.
     `retry_on`: the errors after which the present policy of the tool has a call tried again.
     `decided`: what the rules say of the call (`core.rules.Verdict.stored`); `None` where the tenant had none.
-    `tool_rule`: the arguments that the present policy of the tool names.
     """
 
     task: TaskRecord
@@ -164,7 +163,6 @@ class TaskDetail:
     client: str
     arguments: Any
     decided: dict[str, Any] | None
-    tool_rule: dict[str, Any]
     worker: str
     lease_until: datetime | None
     crashes: int
@@ -210,16 +208,15 @@ class TaskDetail:
         """The call's arguments in a few words, as in `InboxItem` for an approval of this call."""
         given = self.arguments if isinstance(self.arguments, dict) else {}
         asked = next((each.params for each in self.questions if each.kind is QuestionKind.APPROVAL), None)
-        if asked is None:
-            return calls.short(given, self.tool_rule)
-        return calls.short({**calls.settled(asked), **given}, asked.get("rule") or {})
+        named = calls.named(asked or {})
+        return calls.short({**named, **given}, named)
 
 
 _DETAIL = statements.maybe(
     "task_detail",
     TaskDetail,
     without=("rerun_of", "reruns", "questions", "attempts", "reads", "events", "lines"),
-    convert={"arguments": statements.from_json, "tool_rule": object_of},
+    convert={"arguments": statements.from_json},
 )
 _RELATIVES = statements.many("task_relatives", tuple[int, Relative])
 _ATTEMPTS = statements.many("task_attempts", AttemptRow)

@@ -10,11 +10,10 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from taskhub.core import calls
 from taskhub.core.states import State
-from taskhub.domain.foreign import object_of
 from taskhub.store import statements
 from taskhub.store.likes import escaped_like
 from taskhub.store.models import AuthContext, Tool
@@ -69,15 +68,13 @@ class TaskFilter:
 
 @dataclass(frozen=True, slots=True)
 class TaskRow:
-    """A line of a list of tasks. `given` is the beginning of the arguments, as JSON; `tool_rule` has the arguments that
-    the present policy of the tool names; `left_at` says since when no caller waits for a plain call or has fetched its
-    result; `waiting_for` is `people`, `client`, `unknown` or empty."""
+    """A line of a list of tasks. `given` is the beginning of the arguments, as JSON; `left_at` says since when nobody
+    waits for a plain call or has fetched its result; `waiting_for` is `people`, `client`, `unknown` or empty."""
 
     id: int
     public_id: str
     tool_name: str
     given: str
-    tool_rule: dict[str, Any]
     client: str
     context_id: int
     state: State
@@ -100,8 +97,8 @@ class TaskRow:
 
     @property
     def called(self) -> str:
-        """The arguments in a few words, first those that the tool's policy names."""
-        return calls.short(calls.begun(self.given), self.tool_rule)
+        """The arguments in a few words."""
+        return calls.short(calls.begun(self.given))
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,9 +256,9 @@ def _conditions(tenant_id: int, wanted: TaskFilter, above: int | None) -> dict[s
     }
 
 
-_PAGE = statements.many("task_page", TaskRow, convert={"tool_rule": object_of})
+_PAGE = statements.many("task_page", TaskRow)
 _FOUND = statements.one("found_tasks", _Found)
-_LISTED = statements.many("listed_tasks", TaskRow, convert={"tool_rule": object_of})
+_LISTED = statements.many("listed_tasks", TaskRow)
 _NEWEST = statements.one("newest_task_id", int)
 _UP_TO = statements.maybe("newest_task_up_to", int)
 _COUNTS = statements.many("tab_counts", tuple[str, int])

@@ -49,7 +49,7 @@ t.tenant_id = :tenant AND (:above IS NULL OR t.id > :above) AND {narrowed}
 
 /* fragment: task_row
 t.id, t.public_id, t.tool_name, left(t.arguments::text, :given) AS given,
-(SELECT o.approval_when FROM tool AS o WHERE o.id = t.tool_id) AS tool_rule, c.name AS client, t.context_id,
+c.name AS client, t.context_id,
 t.state, t.is_error, t.message, t.progress, t.total, t.cancel_requested_at, t.created_at, t.updated_at,
 t.ended_at, t.last_polled_at, t.left_at,
 CASE WHEN t.state <> 'input_required' THEN ''

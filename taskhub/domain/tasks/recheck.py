@@ -46,7 +46,7 @@ def may_run(claim: Claim, rules: dict[int, Rules], *, actor: Actor) -> bool:
     """Decide the call of a claimed task again, and store what the rules say. Returns whether it may run. If not, the
     claim is over: the task has ended, or people are asked. `rules` keeps the rules of tenants for further calls.
 
-    An approval stands if the same rule, or the tool's policy, asks for it in the same words as before.
+    An approval stands if the same rule asks for it in the same words as before.
     """
     task = Task.objects.select_related("context").get(pk=claim.task_id)
     tool = tool_by_id(claim.tool_id)
@@ -72,11 +72,8 @@ def may_run(claim: Claim, rules: dict[int, Rules], *, actor: Actor) -> bool:
 
 
 def _again(approval: NewQuestion) -> NewQuestion:
-    """The approval, which says, if a rule asks for it, that the rules decided the call again."""
-    decided = approval.params.get("decided")
-    if decided is None:
-        return approval
-    return replace(approval, params={**approval.params, "decided": {**decided, "again": True}})
+    """The approval, which says that the rules decided the call again."""
+    return replace(approval, params={**approval.params, "decided": {**approval.params["decided"], "again": True}})
 
 
 def approval_stands(tenant_id: int, public_id: str, approval: NewQuestion, verdict: Verdict) -> bool:
@@ -104,9 +101,7 @@ def _stands(task: Task, approval: NewQuestion, verdict: Verdict) -> bool:
     group = (decided or {}).get("escalated_from", last["group"])
     if (group, last["quorum"]) != (approval.group, approval.quorum):
         return False
-    if verdict.rule is None:
-        return decided is None and before == now
-    if decided is None or before != now:
+    if verdict.rule is None or decided is None or before != now:
         return False
     asked = version(task.tenant_id, decided["version"])
     return asked is not None and verdict.rule in asked.rules and verdict.rule.name == decided["rule"]

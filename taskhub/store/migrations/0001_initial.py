@@ -538,10 +538,6 @@ class Migration(migrations.Migration):
                 ("enabled", models.BooleanField(db_default=True)),
                 ("policy_mode", models.CharField(max_length=8, null=True)),
                 ("policy_at_least_once", models.BooleanField(null=True)),
-                ("approval", models.BooleanField(db_default=False)),
-                ("approval_when", models.JSONField(db_default={}, default=dict)),
-                ("approval_group", models.CharField(blank=True, db_default="", max_length=64)),
-                ("approval_quorum", models.IntegerField(db_default=1)),
                 ("question_audience", models.CharField(max_length=8, null=True)),
                 ("people_after_program", models.BooleanField(db_default=False)),
                 ("companion", models.JSONField(db_default={}, default=dict)),
@@ -1566,12 +1562,6 @@ class Migration(migrations.Migration):
                     _connector="OR",
                 ),
                 name="tool_hint_known",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="tool",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("approval_quorum__gte", 1)), name="tool_quorum_positive"
             ),
         ),
         migrations.AddConstraint(

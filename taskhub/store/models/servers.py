@@ -149,10 +149,6 @@ class Tool(models.Model):
     enabled = models.BooleanField(db_default=True)
     policy_mode = models.CharField(max_length=8, null=True)
     policy_at_least_once = models.BooleanField(null=True)
-    approval = models.BooleanField(db_default=False)
-    approval_when = models.JSONField(default=dict, db_default={})
-    approval_group = models.CharField(max_length=64, db_default="", blank=True)
-    approval_quorum = models.IntegerField(db_default=1)
     question_audience = models.CharField(max_length=8, null=True)
     people_after_program = models.BooleanField(db_default=False)
     companion = models.JSONField(default=dict, db_default={})
@@ -174,7 +170,6 @@ class Tool(models.Model):
                 condition=Q(hint_mode__isnull=True) | Q(hint_mode__in=["auto", "always", "never", "required"]),
                 name="tool_hint_known",
             ),
-            models.CheckConstraint(condition=Q(approval_quorum__gte=1), name="tool_quorum_positive"),
             models.CheckConstraint(condition=Q(max_attempts__range=(1, 20)), name="tool_max_attempts_range"),
             models.CheckConstraint(condition=Q(retry_seconds__range=(1, 300)), name="tool_retry_seconds_range"),
             models.CheckConstraint(condition=Q(run_seconds__range=(1, 86_400)), name="tool_run_seconds_range"),

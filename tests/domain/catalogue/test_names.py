@@ -15,7 +15,7 @@ from taskhub.core.names import HUB_TOOL_PREFIX
 from taskhub.core.states import OfferKind
 from taskhub.domain.catalogue.naming import SETTLE_SECONDS
 from taskhub.domain.catalogue.offers import ListedOffer
-from taskhub.domain.catalogue.sync import Listed, preset_approval, store_snapshot
+from taskhub.domain.catalogue.sync import Listed, store_snapshot
 from taskhub.domain.catalogue.view import catalogue, forget_catalogues
 from taskhub.store.models import Offer, Server, Tenant, Tool
 from tests.core.test_names import ANTHROPIC, GEMINI, OPENAI
@@ -174,16 +174,6 @@ def test_a_name_that_was_made_may_be_taken_too(tenant: Tenant, first: Server, se
     lists(first, "look", "second__look")
     lists(second, "look")
     assert list(tools(tenant)) == ["look", "second__look", "second__look_b3c5088c"]
-
-
-def test_an_approval_that_is_set_before_the_first_listing_takes_no_name(
-    tenant: Tenant, first: Server, second: Server
-) -> None:
-    lists(first, "deploy")
-    preset_approval(second.pk, "deploy", when={}, group="", quorum=1)
-    lists(second, "deploy")
-    assert tools(tenant) == {"deploy": "first/deploy", "second__deploy": "second/deploy"}
-    assert Tool.objects.get(server=second).approval
 
 
 @pytest.mark.django_db(transaction=True)

@@ -47,12 +47,12 @@ def token_of(server: Server) -> str:
 
 
 def test_a_policy_is_laid_down_once_and_its_event_tells_only_what_changed(tool: Tool) -> None:
-    tenant, policy = tool.server.tenant_id, Policy(max_attempts=5, approval=True)
+    tenant, policy = tool.server.tenant_id, Policy(max_attempts=5, run_seconds=60)
     assert policies.set_tool_policy(tenant_id=tenant, tool_id=tool.pk, policy=policy, actor=OPERATOR)
     assert not policies.set_tool_policy(tenant_id=tenant, tool_id=tool.pk, policy=policy, actor=OPERATOR)
     tool.refresh_from_db()
-    assert (tool.max_attempts, tool.approval) == (5, True)
-    told = ({"approval": False, "max_attempts": 3}, {"approval": True, "max_attempts": 5})
+    assert (tool.max_attempts, tool.run_seconds) == (5, 60)
+    told = ({"max_attempts": 3, "run_seconds": 900}, {"max_attempts": 5, "run_seconds": 60})
     assert events("tool.policy.changed") == [told]
 
 

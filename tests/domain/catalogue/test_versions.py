@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from taskhub.control import servers
 from taskhub.control.caller import Caller, of_shell
-from taskhub.domain.catalogue.sync import preset_approval, store_snapshot
+from taskhub.domain.catalogue.sync import store_snapshot
 from taskhub.domain.catalogue.versions import MAX_VERSIONS, tool_versions
 from taskhub.store.models import Server, Tool, ToolVersion
 from taskhub.upstream.catalogue import vetted
@@ -95,14 +94,6 @@ def test_a_listing_that_changes_nothing_costs_no_statement_more(server: Server) 
     before = ToolVersion.objects.count()
     lists(server, definition("two"), definition("c", "other"))
     assert ToolVersion.objects.count() == before + 2
-
-
-def test_a_rule_that_was_set_before_the_tool_is_listed_is_no_version(server: Server) -> None:
-    preset_approval(server.pk, "look", when={}, group="", quorum=1)
-    assert ToolVersion.objects.count() == 0
-    lists(server, definition("one"))
-    assert texts(server) == [(1, "one", True)]
-    assert Tool.objects.get().confirmed_at - Tool.objects.get().first_seen_at < timedelta(minutes=1)
 
 
 def test_a_removed_server_keeps_no_versions(server: Server) -> None:

@@ -21,7 +21,7 @@ from taskhub.domain.rules.trial import MAX_SIZE
 from taskhub.store.models import AccessToken, AuthContext, Tenant, Tool
 from tests.console.admin import ADMIN
 from tests.domain.cost import statements
-from tests.factories import make_context, make_server, make_task, make_tenant, make_tool
+from tests.factories import asking_about, make_context, make_server, make_task, make_tenant, make_tool
 
 pytestmark = pytest.mark.django_db
 
@@ -151,7 +151,8 @@ def call(tenant: Tenant, tool: ToolRecord, arguments: dict[str, Any], *rules: Ru
 
 
 def test_a_call_that_is_typed_in_is_decided_by_both_lists(tenant: Tenant) -> None:
-    tool = make_tool(make_server(tenant), "pay", approval=True, approval_group="cash")
+    tool = make_tool(make_server(tenant), "pay")
+    save(tenant, asking_about(tool, group="cash"))
     deny = Rule(name="Large", when="args.n > 100", then=Then.DENY)
     found = call(tenant, tool, {"n": 5})
     assert (found.before.then, found.after, found.fits) == (Then.ASK, None, True)
@@ -168,7 +169,7 @@ def test_a_call_that_is_typed_in_is_decided_by_both_lists(tenant: Tenant) -> Non
     schema(tool, n={"type": "integer"})
     assert not call(tenant, tool, {"n": "5"}).fits
     program = Rule(name="Program", when="client.program == 'x' && time.getHours() == 3", then=Then.DENY)
-    for said, hour, then in (("x", 3, Then.DENY), ("y", 3, Then.ASK), ("x", 4, Then.ASK)):
+    for said, hour, then in (("x", 3, Then.DENY), ("y", 3, Then.ALLOW), ("x", 4, Then.ALLOW)):
         after = call(tenant, tool, {}, program, program=said, now=NOON.replace(hour=hour)).after
         assert after is not None
         assert after.then is then

@@ -163,7 +163,7 @@ def test_one_actor_does_not_leak_into_the_next_change_on_the_same_connection(wor
 
 
 def test_every_person_who_approves_is_an_event_but_the_state_changes_once(transactional_db: None) -> None:
-    task = kit.create(kit.make_world(approval=True, approval_quorum=2))
+    task = kit.create(kit.make_world(asks={"quorum": 2}))
     for name in ("ada", "bob"):
         actor = Actor(name=name, door=Door.WEB, user_id=factories.make_user(name).pk)
         decide_approval(task.id, kit.opened(task.id), approve=True, actor=actor)
@@ -177,7 +177,7 @@ class Ear:
     """A connection that listens."""
 
     def __init__(self, raw: sql.Raw) -> None:
-        stranger = kit.make_world(approval=True)
+        stranger = kit.make_world(asks={})
         self.marks = [kit.create(stranger) for _ in range(12)]
         self.ignored = {mark.public_id for mark in self.marks}
         self.raw = raw

@@ -32,7 +32,7 @@ ARGUMENTS = {"text": "hello"}
 
 @pytest.fixture
 def world(transactional_db: None) -> World:
-    return kit.make_world(approval=True)
+    return kit.make_world(asks={})
 
 
 def issued(world: World, seconds: int = 60) -> Permit:
@@ -164,7 +164,7 @@ def test_approving_it_issues_a_permit_and_runs_nothing(world: World) -> None:
 
 
 def test_its_quorum_counts(transactional_db: None) -> None:
-    world = kit.make_world(approval=True, approval_quorum=2)
+    world = kit.make_world(asks={"quorum": 2})
     task = asked(world)
     assert decide(world, task) == AnswerOutcome.COUNTED
     assert owned_permit(task.public_id, world.context.pk) is None

@@ -282,7 +282,7 @@ def test_an_answer_is_recorded_with_who_and_through_which_door(world: World) -> 
 
 
 def approvable(quorum: int = 1, group: str = "") -> tuple[World, int]:
-    world = kit.make_world(approval=True, approval_quorum=quorum, approval_group=group)
+    world = kit.make_world(asks={"quorum": quorum, "group": group})
     return world, kit.create(world).id
 
 

@@ -19,7 +19,7 @@ from taskhub.core.records import Actor
 from taskhub.core.states import Audience, Door, QuestionKind, State
 from taskhub.domain.questions.answer import AnswerOutcome, decide_approval
 from taskhub.domain.tasks.sweep import sweep
-from taskhub.store.models import Application, AuthContext, Consent, Decision, Event, Membership, Question, Tool
+from taskhub.store.models import Application, AuthContext, Consent, Decision, Event, Membership, Question, Server, Tool
 from tests import factories
 from tests.domain import kit
 from tests.domain.kit import World
@@ -128,7 +128,7 @@ def test_a_question_in_the_middle_of_a_call_takes_none_of_them(world: World) -> 
 
 
 def test_answers_behind_an_approval_wait_for_it(transactional_db: None) -> None:
-    world = kit.make_world(approval=True)
+    world = kit.make_world(asks={})
     task = kit.create(world, answers={"approval": {"verdict": "approve"}, "ask": ACCEPT}, client_capabilities=FORMS)
     assert (task.state, kit.claim()) == (State.INPUT_REQUIRED, [])
     assert approve(task.id, "ana") is AnswerOutcome.ANSWERED
@@ -152,7 +152,7 @@ def test_what_came_with_a_call_never_changes(world: World) -> None:
 
 
 def test_events_name_what_was_called_and_what_was_decided(transactional_db: None) -> None:
-    world = kit.make_world(approval=True)
+    world = kit.make_world(asks={})
     arguments, given = {"b": 1, "a": "x"}, {"ask": ACCEPT}
     task = kit.create(world, arguments=arguments, answers=given)
     created = event(task.id, "task.created").after
@@ -174,7 +174,7 @@ def test_events_name_what_was_called_and_what_was_decided(transactional_db: None
 
 
 def test_an_approval_keeps_the_definition_it_is_about(transactional_db: None) -> None:
-    world = kit.make_world(approval=True)
+    world = kit.make_world(asks={})
     task = kit.create(world)
     before = Tool.objects.get(pk=world.tool.id).definition
     new_definition(world)
@@ -238,7 +238,7 @@ def test_many_that_may_not_run_hide_nobody(world: World) -> None:
 
 
 def test_a_changed_definition_asks_again_and_then_runs(transactional_db: None) -> None:
-    world = kit.make_world(approval=True, approval_group="ops", approval_quorum=2)
+    world = kit.make_world(asks={"group": "ops", "quorum": 2})
     task = kit.create(world)
     assert (approve(task.id, "ana"), approve(task.id, "bo")) == (AnswerOutcome.COUNTED, AnswerOutcome.ANSWERED)
     new_definition(world)
@@ -265,7 +265,7 @@ def test_a_changed_definition_asks_again_and_then_runs(transactional_db: None) -
 
 
 def test_a_definition_that_changed_while_people_decided_asks_again(transactional_db: None) -> None:
-    world = kit.make_world(approval=True)
+    world = kit.make_world(asks={})
     task = kit.create(world)
     new_definition(world)
     assert approve(task.id, "ana") is AnswerOutcome.ANSWERED
@@ -274,7 +274,7 @@ def test_a_definition_that_changed_while_people_decided_asks_again(transactional
 
 
 def test_a_tool_that_changes_there_and_back_runs(transactional_db: None) -> None:
-    world = kit.make_world(approval=True)
+    world = kit.make_world(asks={})
     task = kit.create(world)
     assert approve(task.id, "ana") is AnswerOutcome.ANSWERED
     new_definition(world)
@@ -288,24 +288,24 @@ def test_a_call_that_nobody_had_to_approve_runs_with_a_changed_definition(world:
     assert kit.claim_one().task_id == task.id
 
 
-def test_a_call_that_a_rule_let_through_asks_when_the_definition_has_changed(transactional_db: None) -> None:
-    rule = {"environment": "production"}
-    world = kit.make_world(approval=True, approval_when=rule, approval_group="ops", approval_quorum=2)
-    task = kit.create(world, arguments={"environment": "staging"})
+def test_where_changed_tools_wait_for_a_person_so_does_a_call_that_was_let_through(transactional_db: None) -> None:
+    world = kit.make_world()
+    Server.objects.update(review=True)
+    task = kit.create(world)
     assert task.state is State.QUEUED
     new_definition(world)
     assert kit.claim() == []
-    why = "Waiting for approval by ops, 0 of 2: the tool has changed since it was called"
+    why = "Waiting for approval, 0 of 1: the tool has changed since it was called"
     assert (kit.look(task.id).state, kit.look(task.id).message) == (State.INPUT_REQUIRED, why)
     question = kit.opened(task.id)
-    assert (question.key, question.group, question.quorum) == ("approval", "ops", 2)
-    assert (question.params["tool"], question.params["rule"]) == (world.tool.exposed_name, rule)
-    assert (approve(task.id, "ana"), approve(task.id, "bo")) == (AnswerOutcome.COUNTED, AnswerOutcome.ANSWERED)
+    assert (question.key, question.group, question.quorum) == ("approval", "", 1)
+    assert (question.params["tool"], question.params["changed"]) == (world.tool.exposed_name, True)
+    assert approve(task.id, "ana") is AnswerOutcome.ANSWERED
     assert kit.claim_one().task_id == task.id
 
 
 def test_what_was_approved_does_not_run_once_its_server_has_dropped_it(transactional_db: None) -> None:
-    world = kit.make_world(approval=True)
+    world = kit.make_world(asks={})
     task = kit.create(world)
     approve(task.id, "ana")
     change_tool(world, gone_at=datetime.now(UTC))

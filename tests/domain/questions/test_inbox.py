@@ -46,7 +46,7 @@ def test_a_question_is_mine_when_i_am_asked_and_may_decide_it() -> None:
 
 def test_who_has_decided_is_not_asked_again_while_others_are() -> None:
     tenant = make_tenant()
-    tool = make_tool(make_server(tenant), approval=True, approval_quorum=2)
+    tool = make_tool(make_server(tenant), asks={"quorum": 2})
     task = make_task(make_context(tenant), tool)
     first, second = (make_person("approver", tenant) for _ in range(2))
     (item,) = questions(first, "mine")

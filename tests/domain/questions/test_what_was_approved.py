@@ -82,7 +82,7 @@ def leave() -> None:
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_what_changes_between_the_decision_and_the_run_is_asked_again(attack: str) -> None:
-    world = kit.make_world(approval=True, approval_group="ops")
+    world = kit.make_world(asks={"group": "ops"})
     task_id = approved(world)
     happens, why = ATTACKS[attack]
     happens(world)
@@ -91,7 +91,7 @@ def test_what_changes_between_the_decision_and_the_run_is_asked_again(attack: st
 
 @pytest.mark.parametrize("attack", [name for name, (_, why) in ATTACKS.items() if why == CALL])
 def test_what_changes_while_people_decide_is_asked_again(attack: str) -> None:
-    world = kit.make_world(approval=True, approval_group="ops")
+    world = kit.make_world(asks={"group": "ops"})
     task_id = kit.create(world).id
     approver, question = kit.approver(task_id), kit.opened(task_id)
     happens, why = ATTACKS[attack]
@@ -102,7 +102,7 @@ def test_what_changes_while_people_decide_is_asked_again(attack: str) -> None:
 
 
 def test_the_new_approval_is_for_the_call_as_it_is_now() -> None:
-    world = kit.make_world(approval=True)
+    world = kit.make_world(asks={})
     task_id = approved(world)
     server(target="http://elsewhere.example/mcp")(world)
     held_back(task_id, CALL)
@@ -114,7 +114,7 @@ def test_the_new_approval_is_for_the_call_as_it_is_now() -> None:
 
 @pytest.mark.parametrize("role", list(Role))
 def test_an_approval_stands_while_the_role_of_who_gave_it_may_approve(role: Role) -> None:
-    task_id = approved(kit.make_world(approval=True))
+    task_id = approved(kit.make_world(asks={}))
     change(Membership.objects.all(), {"role": str(role)})
     assert bool(kit.claim()) is ("question.approve" in PERMISSIONS[role])
     assert kit.look(task_id).state is (
@@ -123,7 +123,7 @@ def test_an_approval_stands_while_the_role_of_who_gave_it_may_approve(role: Role
 
 
 def test_one_of_two_approvers_is_not_enough() -> None:
-    world = kit.make_world(approval=True, approval_quorum=2)
+    world = kit.make_world(asks={"quorum": 2})
     task_id = approved(world, quorum=2)
     first = Membership.objects.order_by("id").first()
     assert first is not None
@@ -132,7 +132,7 @@ def test_one_of_two_approvers_is_not_enough() -> None:
 
 
 def test_an_address_that_comes_back_is_the_one_that_was_approved() -> None:
-    world = kit.make_world(approval=True)
+    world = kit.make_world(asks={})
     task_id, target = approved(world), Server.objects.get(pk=world.tool.server_id).target
     server(target="http://elsewhere.example/mcp")(world)
     server(target=target)(world)
@@ -148,7 +148,7 @@ def test_a_call_that_nobody_had_to_approve_follows_its_server_to_another_address
 
 
 def test_the_digest_of_what_is_asked_stays() -> None:
-    world = kit.make_world(approval=True)
+    world = kit.make_world(asks={})
     question = Question.objects.get(task_id=kit.create(world).id)
     with pytest.raises(Exception, match="stays as it is"):
         Question.objects.filter(pk=question.pk).update(call_digest=b"x" * 32)

@@ -167,7 +167,7 @@ def test_who_gets_rights_between_asking_and_deciding_does_not_count_nor_who_give
     role, grant = GRANTS[what]
     mia, ben, eva = make_person("admin", tenant), make_person(role, tenant), make_person("approver", tenant)
     if rule is None:
-        world = kit.World(make_context(tenant), make_tool(make_server(tenant), approval=True))
+        world = kit.World(make_context(tenant), make_tool(make_server(tenant), asks={}))
         task = kit.create(world)
     else:
         task = call(tenant, rule=rule)

@@ -206,12 +206,6 @@ def test_a_rule_on_trial_or_off_has_no_part_in_it() -> None:
     assert said(outlook(Rules(listed), CI, DEPLOY)) == [("allow", None)]
 
 
-def test_where_no_rule_decides_the_policy_of_the_tool_does() -> None:
-    assert said(look(tool=replace(DEPLOY, approval=True))) == [("ask", None)]
-    found = look(tool=replace(DEPLOY, approval=True, approval_when={"environment": "production"}))
-    assert (said(found), found.unknown) == ([("ask", None), ("allow", None)], {Unknown.ARGUMENTS})
-
-
 def test_a_page_of_a_list_that_is_full_costs_a_moment() -> None:
     listed = Rules(
         RuleList(

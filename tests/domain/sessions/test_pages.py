@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def careful() -> World:
     """Its calls need an approval."""
-    return kit.make_world(approval=True)
+    return kit.make_world(asks={})
 
 
 def asked(world: World) -> tuple[TaskRecord, OpenQuestion]:

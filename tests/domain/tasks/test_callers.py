@@ -206,7 +206,7 @@ def test_who_came_back_is_not_cancelled(world: World) -> None:
 
 
 def test_what_a_person_was_asked_about_goes_on(db: None) -> None:
-    world = kit.make_world(approval=True)
+    world = kit.make_world(asks={})
     first = call(world)
     leave(world, first.task.id)
     left_at = kit.look(first.task.id).left_at

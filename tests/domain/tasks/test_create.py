@@ -35,9 +35,7 @@ def test_a_task_asks_to_be_polled_each_second_and_is_kept_for_a_day_where_nothin
     assert (task.poll_interval_ms, task.ttl_ms) == (1_000, 86_400_000)
 
 
-@pytest.mark.parametrize(
-    "policy", [{}, {"approval": True, "approval_group": "ops", "approval_when": {"z": 1, "a": "x"}}]
-)
+@pytest.mark.parametrize("policy", [{}, {"asks": {"group": "ops", "when": {"z": 1, "a": "x"}}}])
 def test_what_creation_answers_is_what_a_reader_finds(transactional_db: None, policy: dict[str, Any]) -> None:
     task = kit.create(kit.make_world(**policy), arguments={"a": "x", "z": 1}, ttl_ms=5, poll_interval_ms=700)
     assert task == kit.look(task.id)
@@ -182,17 +180,17 @@ def test_a_time_to_live_is_kept_within_its_range(world: World, asked: int | None
         ({"env": "prod", "force": True}, {"env": "prod", "force": False}, False),
     ],
 )
-def test_the_policy_says_for_which_arguments_people_are_asked(
+def test_a_rule_says_for_which_arguments_people_are_asked(
     transactional_db: None, when: dict[str, Any], arguments: dict[str, Any], asked: bool
 ) -> None:
-    world = kit.make_world(approval=True, approval_when=when)
+    world = kit.make_world(asks={"when": when})
     task = kit.create(world, arguments=arguments)
     assert (task.state is State.INPUT_REQUIRED) == asked
     assert len(kit.claim()) == (0 if asked else 1)
 
 
 def test_a_task_that_needs_approval_says_who_is_waited_for(transactional_db: None) -> None:
-    world = kit.make_world(approval=True, approval_group="ops", approval_quorum=2)
+    world = kit.make_world(asks={"group": "ops", "quorum": 2})
     task = kit.create(world)
     (question,) = task.questions
     assert task.message == "Waiting for approval by ops, 0 of 2"
@@ -204,11 +202,6 @@ def test_a_task_that_needs_approval_says_who_is_waited_for(transactional_db: Non
         0,
     )
     assert kit.wake_ups() == 0
-
-
-def test_without_the_policys_switch_its_conditions_ask_nobody(transactional_db: None) -> None:
-    world = kit.make_world(approval=False, approval_when={"env": "prod"})
-    assert kit.create(world, arguments={"env": "prod"}).state is State.QUEUED
 
 
 # --- limits
@@ -226,7 +219,7 @@ def test_a_client_at_its_limit_is_refused_and_nothing_is_stored(world: World, se
 
 def test_a_client_has_a_limit_of_calls_that_wait_for_approval(transactional_db: None, settings: Any) -> None:
     settings.TASKHUB_CONTEXT_APPROVALS = 2
-    world = kit.make_world(approval=True, approval_when={"env": "prod"})
+    world = kit.make_world(asks={"when": {"env": "prod"}})
     prod: dict[str, Any] = {"arguments": {"env": "prod"}}
     first, _ = kit.create(world, idempotency_key="k", **prod), kit.create(world, **prod)
     with pytest.raises(LimitReached, match="2 calls of this client wait for approval already, the most allowed"):

@@ -178,19 +178,6 @@ def test_people_are_asked_again_where_another_rule_asks(changed: Rule) -> None:
     assert (asked.params["decided"]["rule"], asked.params["decided"]["version"]) == (changed.name, 2)
 
 
-def test_an_approval_by_the_tools_policy_is_none_by_a_rule() -> None:
-    world = kit.make_world(approval=True, approval_group="ops")
-    task = create(world)
-    approve(task)
-    save(world, OTHER)
-    assert kit.claim_one().task_id == task.id, "no rule decides, and the policy asks as it did"
-    task = create(world)
-    approve(task)
-    save(world, ASK)
-    assert kit.claim() == []
-    assert kit.opened(task.id).key == "approval-2"
-
-
 def test_the_rules_decide_by_what_the_tool_has_become() -> None:
     world = kit.make_world()
     save(world, Rule(name="no deletes", when='tool.title == "Delete"', then=Then.DENY))

@@ -431,7 +431,6 @@ def _tool(tool: ToolRow) -> dict[str, Any]:
         "exposed_name": tool.exposed_name,
         "mode": tool.mode,
         "enabled": tool.enabled,
-        "approval": tool.approval,
         "rejected": tool.rejected,
         "waits": tool.waits,
     }

@@ -78,7 +78,7 @@ async def call_or_task(hub: Hub, request: Request) -> Reply | Stream:
         raise WireError(METHOD_NOT_FOUND, f"Tool {tool.exposed_name} does not support task-augmented execution")
     details = _details(request, tool, arguments, verdict)
     details["ttl_ms"] = max(TTL_MS if ttl is None else ttl, tool.run_seconds * 1_000 + READ_MS)
-    if tool.approval or verdict.then is Then.ASK or tool.question_audience is not None or tool.people_after_program:
+    if verdict.then is Then.ASK or tool.question_audience is not None or tool.people_after_program:
         details["ttl_ms"] = max(details["ttl_ms"], PEOPLE_TTL_MS)
     task = (await calls.created(hub, request.incoming, revision=request.version, handle=True, **details)).task
     if not task.handle:  # an idempotency key found a task that was made without a handle

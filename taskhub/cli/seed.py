@@ -4,14 +4,17 @@ waits for approval, a survey that waits for an answer, a failure."""
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 
 from taskhub.core.errors import Refused
 from taskhub.core.records import Actor, NewTask
+from taskhub.core.rules import Then
 from taskhub.core.states import Door
 from taskhub.core.versions import Version
 from taskhub.domain.catalogue.view import catalogue, forget_catalogues
 from taskhub.domain.clients.contexts import client_context
 from taskhub.domain.clients.principals import default_tenant
+from taskhub.domain.clients.verdicts import caller
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.domain.tasks.create import create_task
 
@@ -35,7 +38,7 @@ WAIT_SECONDS = 20.0
 
 def seed() -> int:
     """Create the tasks of `STORY` that do not exist yet, and return how many it has. Raises `Refused` if the demo
-    server's tools are not listed within `WAIT_SECONDS`, for example because no worker runs."""
+    server's tools are not listed within `WAIT_SECONDS`, for example because no worker runs; or if a rule denies one."""
     tenant = default_tenant()
     wanted = {tool for _, tool, _ in STORY}
     deadline = time.monotonic() + WAIT_SECONDS
@@ -46,12 +49,17 @@ def seed() -> int:
         forget_catalogues()
     for number, (client, name, arguments) in enumerate(STORY, 1):
         context_id = client_context(tenant.pk, client)
+        tool, known = tools.by_name[name], caller(tenant.pk, context_id).client
+        verdict = tools.rules.decide(known, tool, arguments, program=client, now=datetime.now(UTC))
+        if verdict.then is Then.DENY and verdict.rule is not None:
+            raise Refused(f"The rule {verdict.rule.name} denies {name}, which the demo calls.")
         created = create_task(
             NewTask(
                 tenant_id=tenant.pk,
                 context_id=context_id,
-                tool=tools.by_name[name],
+                tool=tool,
                 arguments=arguments,
+                verdict=verdict,
                 revision=Version.MCP_2026_07_28,
                 client_info={"name": client, "version": "demo"},
                 client_capabilities={"extensions": {"io.modelcontextprotocol/tasks": {}}},

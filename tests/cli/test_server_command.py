@@ -43,14 +43,14 @@ def test_servers_are_listed_without_their_secrets() -> None:
 
 
 def test_a_server_is_shown_with_its_tools_and_foreign_text_is_spelled(acme: Server) -> None:
-    make_tool(acme, "look", asks={})
+    make_tool(acme, "look")
     make_tool(acme, "bad", rejected="\x1b[2Jno")
     out = run("server", "show", "acme")[1]
     assert "spec: https://acme.example/mcp\n" in out
     assert "  look (auto)\n" in out
     assert "\x1b" not in out
     found = json.loads(run("server", "show", "acme", "--json")[1])
-    assert [(tool["name"], tool["approval"]) for tool in found["tools"]] == [("bad", False), ("look", True)]
+    assert [(tool["name"], tool["mode"]) for tool in found["tools"]] == [("bad", "auto"), ("look", "auto")]
     with pytest.raises(CommandError, match=r"^There is no server named other\.$"):
         run("server", "show", "other")
 

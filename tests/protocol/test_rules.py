@@ -160,7 +160,7 @@ def test_a_call_waits_for_the_people_whom_its_rule_names(alice: Client, hub: Run
     asked = 'SELECT q.params, q."group" FROM question q JOIN task t ON t.id = q.task_id WHERE t.public_id = %s'
     params, group = hub.sql(asked, [made["taskId"]])[0]
     version = hub.sql("SELECT max(number) FROM rule_version")[0][0]
-    says = {"expires_minutes": 1_440, "otherwise": "deny"}
+    says = {"expires_minutes": 1_440, "otherwise": "deny", "named": {"seconds": 900}}
     assert params["decided"] == {"rule": "long work is asked about", "version": version, "doubt": False, **says}
     assert group == "ops"
     alice.cancel(made["taskId"])

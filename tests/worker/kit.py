@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
@@ -138,14 +138,18 @@ class Hall:
         given = {"transport": target.transport, "target": target.target, "state": "unknown", **fields}
         return Server.objects.create(tenant=self.context.tenant, name=name, prefix=f"{name}_", **given)
 
-    def tool(self, server: Server, name: str, **policy: Any) -> World:
-        """The client and a tool it may call, whether or not anybody has listed it yet."""
+    def tool(self, server: Server, name: str, *, asks: Mapping[str, Any] | None = None, **policy: Any) -> World:
+        """The client and a tool it may call, whether or not anybody has listed it yet. With `asks` a rule asks about
+        its calls."""
         row = Tool.objects.filter(server=server, name=name).first()
         if row is None:
-            return World(self.context, factories.make_tool(server, name, exposed_name=server.prefix + name, **policy))
+            exposed = server.prefix + name
+            return World(self.context, factories.make_tool(server, name, asks=asks, exposed_name=exposed, **policy))
         Tool.objects.filter(pk=row.pk).update(**policy, definition=row.definition)
         found = tool_by_id(row.pk)
         assert found is not None
+        if asks is not None:
+            factories.add_rules(server.tenant_id, factories.asking_about(found, **asks))
         return World(self.context, found)
 
 

@@ -30,8 +30,8 @@ $$;
 
 -- Those of the tasks p_ids that must not run as they are if a worker takes them now, and why. An approval is for
 -- exactly the call that people saw (th_call_digest), as long as they may approve it: otherwise it has to be asked for
--- again. So it is where a tool waits for a person to confirm it, and nobody has approved this call. The claim asks for every batch, so the costly check of a client's
--- rights (th_may_call) is made only where they depend on a person.
+-- again. So it is where a tool waits for a person to confirm it, and nobody has approved this call. The claim asks for
+-- every batch, so the costly check of a client's rights (th_may_call) is made only where they depend on a person.
 CREATE OR REPLACE FUNCTION th_unfit(p_ids bigint[])
 RETURNS TABLE (id bigint, tenant_id bigint, tool_id bigint, lease_epoch int, approval bigint, reason text, why text)
 LANGUAGE sql STABLE AS $$

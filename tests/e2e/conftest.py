@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
-from tests.e2e.visits import Visits, go
+from tests.e2e.visits import DEPLOYS, Visits, go
 from tests.support.client import Client
 from tests.support.hub import RunningHub
 from tests.support.needed import program
@@ -62,19 +63,23 @@ def plain_hub(chromium: Path) -> Iterator[RunningHub]:
 @pytest.fixture(scope="module")
 def hub(plain_hub: RunningHub, browser: Browser) -> RunningHub:
     """The hub after the administrator's first errand: deployments to production need an approval."""
-    [(server, tool, approval)] = plain_hub.sql("SELECT server_id, id, approval FROM tool WHERE name = 'deploy'")
-    if approval:
+    listed = plain_hub.sql("SELECT rules::text FROM rule_version ORDER BY number DESC LIMIT 1")
+    if listed and DEPLOYS["name"] in listed[0][0]:
         return plain_hub
+    [(server, tool)] = plain_hub.sql("SELECT server_id, id FROM tool WHERE name = 'deploy'")
     errand = Visits(plain_hub, browser)
     page = errand.of("admin")
     go(page, f"/servers/{server}/?tool={tool}")
-    page.get_by_label("Require approval before the tool runs").check()
-    page.get_by_label("Further argument 1").fill("environment")
-    page.get_by_label("Further value 1").fill("production")
-    page.get_by_label("Group that approves").fill("ops")
-    page.get_by_role("button", name="Save policy").click()
-    expect(page.get_by_label("Argument 1", exact=True)).to_have_value("environment")
-    expect(page.locator(".tool-list li", has_text="deploy")).to_contain_text("Approval")
+    page.get_by_role("link", name="Write a rule for this tool").click()
+    page.get_by_label("Name", exact=True).fill(DEPLOYS["name"])
+    page.get_by_label("Argument", exact=True).fill("environment")
+    page.get_by_label("Comparison").select_option("is like")
+    page.get_by_label("Value", exact=True).fill("production")
+    page.get_by_role("button", name="Add to the expression").click()
+    expect(page.get_by_label("When", exact=True)).to_have_value(re.compile('like\\(args.environment, "production"\\)$'))
+    page.get_by_label("Group (optional)").fill(DEPLOYS["group"])
+    page.get_by_role("button", name="Save rule").click()
+    expect(page.get_by_text("saved: version")).to_be_visible()
     errand.end()
     return plain_hub
 

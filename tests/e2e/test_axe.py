@@ -16,7 +16,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.test_journeys import LONG, PRODUCTION, waiting
-from tests.e2e.visits import Visits, go
+from tests.e2e.visits import DEPLOYS, Visits, go
 from tests.support.client import EVERYTHING, TASKS, Client
 from tests.support.hub import RunningHub, wait_until
 
@@ -97,7 +97,7 @@ RULES: Final = [
     {"name": "Denies", "when": " && ".join(['client.name == "nobody"'] * 9), "then": "deny", "words": "Not today."},
     {"name": "Allows", "when": "", "then": "allow", "enabled": False},
 ]
-"""One that does each, and none that matches a call of this hub."""
+"""One that does each, and none that matches a call of this hub. They stand below `DEPLOYS`."""
 AXE: Final = Axe().axe_script
 GRAVE_ONES: Final = """(grave) => axe.run({resultTypes: ["violations"]}).then((found) =>
     found.violations.filter((fault) => grave.includes(fault.impact)))"""
@@ -140,9 +140,9 @@ def scene(hub: RunningHub) -> Iterator[dict[str, str]]:
             "SELECT auth_context.id, access_token.id FROM auth_context"
             " JOIN access_token ON context_id = auth_context.id WHERE name = 'agent-a'"
         )
-        [(event,)] = hub.sql("SELECT max(id) FROM event WHERE action = 'tool.policy.changed'")
+        [(event,)] = hub.sql("SELECT max(id) FROM event WHERE action = 'rules.changed'")
         [(operator,)] = hub.sql("SELECT id FROM auth_user WHERE username = 'operator'")
-        (hub.data / "rules.json").write_text(json.dumps(RULES))
+        (hub.data / "rules.json").write_text(json.dumps([DEPLOYS, *RULES]))
         hub.manage("rule", "set", str(hub.data / "rules.json"))
         hub.person("add", "paused", "--role", "viewer")
         hub.person("disable", "paused")

@@ -44,7 +44,7 @@ def test_call_to_production_is_approved_confirmed_and_answered(hub: RunningHub, 
     expect(decision).to_contain_text("agent-a called deploy")
     for value in PRODUCTION.values():
         expect(decision.get_by_label("The call")).to_contain_text(value)
-    expect(decision).to_contain_text("when environment = production needs one approval from group ops")
+    expect(decision).to_contain_text("which needs one approval from group ops")
     page.get_by_label("Reason").fill("Release day")
     page.get_by_role("button", name="Approve").click()
     expect(page.locator("#notices")).to_contain_text("Approved. The tool runs now.")
@@ -257,23 +257,12 @@ def test_keys_lead_everywhere_and_leave_typing_alone(visits: Visits, agent: Clie
     page.wait_for_url(f"/tasks/{tasks[-1]}/")
 
 
-def test_policy_says_what_holds_while_it_is_filled_in_and_where_it_was_saved(hub: RunningHub, visits: Visits) -> None:
+def test_a_policy_says_where_it_was_saved(hub: RunningHub, visits: Visits) -> None:
     [(server, tool)] = hub.sql("SELECT server_id, id FROM tool WHERE name = 'deploy'")
     page = visits.of("admin", viewport={"width": 390, "height": 700})
     go(page, f"/servers/{server}/?tool={tool}")
-    holds = page.locator("#policy-holds")
-    expect(holds).to_contain_text(re.compile(r"When\s+environment = production,\s+1\s+of ops\s+\(\d pe"))
-    page.get_by_label("Approvals needed").fill("19")
-    expect(holds).to_contain_text("19 are needed: such calls would wait until they expire.")
-    page.get_by_label("Require approval before the tool runs").uncheck()
-    expect(holds).to_contain_text("This applies only with")
-    expect(page.get_by_label("Approvals needed")).to_be_hidden()
-    page.get_by_label("Require approval before the tool runs").check()
-    page.get_by_label("Approvals needed").fill("1")
-    expect(holds).to_contain_text("1 of ops")
     page.get_by_role("button", name="Save policy").click()
     expect(page.get_by_text(re.compile("^Policy of .+ unchanged"))).to_be_in_viewport()
-    expect(holds).to_be_in_viewport()
 
 
 def test_viewer_watches_but_changes_nothing(hub: RunningHub, visits: Visits, agent: Client) -> None:

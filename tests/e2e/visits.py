@@ -13,6 +13,13 @@ from tests.support.web import Web
 
 PATIENCE: Final = 20_000
 """Milliseconds that anything expected of a page may take: the two cores are shared."""
+DEPLOYS: Final = {
+    "name": "Production deploys",
+    "when": 'server.name == "demo" && tool.name == "deploy" && like(args.environment, "production")',
+    "then": "ask",
+    "group": "ops",
+}
+"""The rule of the hub: deployments to production need an approval."""
 STATUS: Final = re.compile(r"^Failed to load resource: the server responded with a status of (\d{3}) ")
 ANSWERED: Final = re.compile(r"^Response Status Error Code (\d{3}) from ")
 BROKEN: Final = re.compile(r"net::ERR_|^htmx:(sendError|timeout)|^WebSocket connection")

@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from taskhub.domain.rules.written import of_tool
 from tests.support.client import TASKS, Client
 from tests.support.hub import RunningHub, wait_until
 
@@ -26,7 +27,9 @@ def approval_wanted(hub: RunningHub, tool: str, arguments: dict[str, Any], *, gr
             return str(found.get("statusMessage")).startswith("Waiting for approval")
 
         ((present,),) = hub.sql("SELECT coalesce(max(number), 0) FROM rule_version")
-        rule = {"name": "approval wanted", "when": f"tool.name == {json.dumps(tool)}", "then": "ask", "group": group}
+        known = "SELECT s.name, o.name FROM tool o JOIN server s ON s.id = o.server_id WHERE o.exposed_name = %s"
+        when = of_tool(*hub.sql(known, [tool])[0])
+        rule = {"name": "approval wanted", "when": when, "then": "ask", "group": group}
         # A first rule beside those in force; afterwards these alone.
         change = """
             INSERT INTO rule_version (tenant_id, number, rules, digest, made_by, reason)

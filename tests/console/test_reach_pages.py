@@ -57,7 +57,7 @@ def test_a_clients_page_says_what_it_may_see_and_call(admin: Client, ruled: Tena
         said = words(html)
         assert (
             "deploy ops Depends on the arguments and the time: Asked by Prod &amp; more Denied by Nights "
-            "Allowed else no rule matches" in said
+            "Allowed if no rule matches" in said
         )
         assert "status ops Allowed no rule matches" in said
         assert "wipe ops Hidden by No wiping" in said

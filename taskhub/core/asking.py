@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from taskhub.core.rules import Otherwise, Risk
+from taskhub.core.rules import Otherwise, Preview, Risk, preview_from_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,8 @@ class Asking:
     """The group that is asked then, or was asked."""
     escalated_from: str | None = None
     """The group that did not decide, where this is the second to be asked; empty for all who may approve."""
+    preview: Preview | None = None
+    """What is called to show what the call would do (`domain.questions.previews`)."""
 
     @property
     def critical(self) -> bool:
@@ -42,4 +44,5 @@ def asking(params: dict[str, Any]) -> Asking:
         otherwise=Otherwise(decided["otherwise"]) if "otherwise" in decided else None,
         escalate_to=decided.get("escalate_to", ""),
         escalated_from=decided.get("escalated_from"),
+        preview=preview_from_json(decided["preview"]) if "preview" in decided else None,
     )

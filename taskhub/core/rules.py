@@ -23,6 +23,10 @@ MAX_WORDS: Final = 500
 MAX_SENTENCE: Final = 300
 MAX_MINUTES: Final = 43_200
 """Most minutes that people have to decide: 30 days."""
+MAX_PREVIEW: Final = 4_000
+"""Most bytes of the arguments of a preview, as JSON."""
+MAX_TOOL: Final = 128
+"""Most characters of the name of a preview's tool."""
 MAX_REASON: Final = 500
 """Most characters of the reason for a change of the list."""
 MAX_BYTES: Final = 1_048_576
@@ -55,6 +59,21 @@ class Otherwise(StrEnum):
     """The group `Rule.escalate_to` is asked, for the same time. If it does not decide either, the call is denied."""
 
 
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """A call that shows, before people decide, what the call that they are asked about would do. It is made of a tool
+    of the same server, or of the same tool: one of the two is given."""
+
+    tool: str = ""
+    """Another tool, which says that it only reads. It gets those of the call's arguments that its schema names."""
+    arguments: str = ""
+    """Arguments that are set over the call's own, such as `{"dry_run":true}`: an object as canonical JSON."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The preview as a JSON object with one member."""
+        return {"tool": self.tool} if self.tool else {"arguments": jsonx.decode(self.arguments.encode())}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """One rule. The first enabled rule of the list that matches a call decides."""
@@ -80,6 +99,8 @@ class Rule:
     """How long people have to decide."""
     otherwise: Otherwise = Otherwise.DENY
     escalate_to: str = ""
+    preview: Preview | None = None
+    """What is called to show people what would happen."""
     enabled: bool = True
     shadow: bool = False
     """Whether it decides nothing, and only what it would have done is recorded."""
@@ -112,8 +133,9 @@ _CHOICES: Final[dict[str, type[StrEnum]]] = {"then": Then, "risk": Risk, "otherw
 _KINDS: Final = {
     **{name: type(value) for name, value in _DEFAULTS.items()},
     **dict.fromkeys((*_NEEDED, *_CHOICES), str),
+    "preview": dict,
 }
-_CALLED: Final = {str: "text", int: "a whole number", bool: "true or false"}
+_CALLED: Final = {str: "text", int: "a whole number", bool: "true or false", dict: "an object"}
 
 
 def check_rules(rules: Sequence[Rule]) -> None:
@@ -159,6 +181,21 @@ def _check_rule(rule: Rule, at: str) -> None:
     if isinstance(rule.quorum, bool) or not 1 <= rule.quorum <= MAX_QUORUM:
         raise Invalid(f"Give a whole number from 1 to {MAX_QUORUM}, not {rule.quorum}.", field=f"{at}.quorum")
     _check_end(rule, at)
+    if rule.preview is not None:
+        if rule.then is not Then.ASK:
+            raise Invalid("Only a rule that asks has a preview.", field=f"{at}.preview")
+        _check_preview(rule.preview, f"{at}.preview")
+
+
+def _check_preview(preview: Preview, at: str) -> None:
+    if bool(preview.tool) is bool(preview.arguments):
+        raise Invalid(
+            "A preview names a tool that only reads, or arguments for the same tool: one of the two.", field=at
+        )
+    if len(preview.tool) > MAX_TOOL or not preview.tool.isprintable() or preview.tool != preview.tool.strip():
+        raise Invalid(f"A tool's name has at most {MAX_TOOL} printable characters.", field=at)
+    if len(preview.arguments.encode()) > MAX_PREVIEW:
+        raise Invalid(f"The arguments of a preview have at most {MAX_PREVIEW:,} bytes.", field=at)
 
 
 def _check_end(rule: Rule, at: str) -> None:
@@ -192,7 +229,7 @@ def to_json(rule: Rule) -> dict[str, Any]:
     no digest."""
     values = {name: getattr(rule, name) for name in RULE_FIELDS}
     return {
-        name: str(value) if name in _CHOICES else value
+        name: str(value) if name in _CHOICES else value.to_json() if isinstance(value, Preview) else value
         for name, value in values.items()
         if name in _NEEDED or value != _DEFAULTS[name]
     }
@@ -216,7 +253,26 @@ def from_json(value: Any, field: str = "rule") -> Rule:
     chosen = {name: choices for name, choices in _CHOICES.items() if name in value}
     for name, choices in chosen.items():
         _check_choice(choices, value[name], f"{field}.{name}")
-    return Rule(**{**value, **{name: choices(value[name]) for name, choices in chosen.items()}})
+    read: dict[str, Any] = {name: choices(value[name]) for name, choices in chosen.items()}
+    if "preview" in value:
+        read["preview"] = preview_from_json(value["preview"], f"{field}.preview")
+    return Rule(**{**value, **read})
+
+
+def preview_from_json(value: dict[str, Any], field: str = "preview") -> Preview:
+    """The preview that `Preview.to_json` made this of. Raises `Invalid`."""
+    if set(value) == {"tool"} and isinstance(value["tool"], str) and value["tool"]:
+        return Preview(tool=value["tool"])
+    given = value.get("arguments")
+    if set(value) != {"arguments"} or not isinstance(given, dict) or not given:
+        raise Invalid('A preview is {"tool": NAME}, or {"arguments": {NAME: VALUE}} for the same tool.', field=field)
+    try:
+        text = jsonx.canonical(given).decode()
+    except (ValueError, TypeError, RecursionError) as error:
+        raise Invalid(f"The arguments of a preview cannot be stored: {str(error)[:100]}.", field=field) from None
+    if jsonx.has_nul(given) or not storable(text):
+        raise Invalid("It holds U+0000 or half of a surrogate pair, which cannot be stored.", field=field)
+    return Preview(arguments=text)
 
 
 def list_from_json(value: Any) -> tuple[Rule, ...]:
@@ -285,6 +341,8 @@ class Verdict:
         kept: dict[str, Any] = {"then": str(self.then), "version": self.version}
         if self.rule is not None:
             kept |= {"rule": self.rule.name, "doubt": self.doubt}
+            if self.rule.preview is not None and self.then is Then.ASK:
+                kept["preview"] = True
         if self.scopes is not None:
             kept["scopes"] = sorted(self.scopes)
         return kept

@@ -91,6 +91,18 @@ def test_what_is_not_listed_is_pruned_and_a_client_locked() -> None:
     assert (applied.changes, Server.objects.filter(removed_at=None).count()) == (("server acme: removed",), 0)
 
 
+def test_the_preview_of_a_rule_is_written_as_it_is_read() -> None:
+    small()
+    rules.save_rules(of_shell(), [Rule(name="a", when="", then=Then.ASK)], expected=0)
+    text = "format: 1\nrules:\n  - name: a\n    when: ''\n    then: ask\n    preview: {}\n"
+    applied = apply(text.format("{tool: plan}"))
+    assert applied.changes == ('rule a: preview {"tool": "plan"} (was default)',)
+    applied = apply(text.format("{arguments: {dry_run: true}}"))
+    assert applied.changes == ('rule a: preview {"arguments": {"dry_run": true}} (was {"tool": "plan"})',)
+    assert "    preview:\n      arguments:\n        dry_run: true\n" in export_configuration(of_shell())
+    assert apply(text.format("{arguments: {dry_run: true}}")).changes == ()
+
+
 def test_a_server_with_live_calls_is_not_pruned() -> None:
     small()
     server = Server.objects.get()

@@ -62,6 +62,16 @@ WRONG: dict[str, tuple[str, int, str]] = {
         6,
         "rule 1: quorum: Give a whole number",
     ),
+    "a preview of nothing": (
+        HEAD + "rules:\n" + RULE.format("a", "''", "ask") + "    preview: {}\n",
+        6,
+        "rule 1: preview: A preview is",
+    ),
+    "a preview of a rule that allows": (
+        HEAD + "rules:\n" + RULE.format("a", "''", "allow") + "    preview: {tool: plan}\n",
+        6,
+        "rule 1: preview: Only a rule that asks has a preview.",
+    ),
     "rules that are not listed": (HEAD + "people: []\nrules: []\n", 3, "rules that are not listed here: kept"),
     "a server without a spec": (HEAD + "servers:\n  - name: a\n    prefix: b\n", 3, "It needs spec"),
     "an unknown field of a server": (

@@ -14,13 +14,16 @@ from taskhub.core.rules import (
     MAX_BYTES,
     MAX_MINUTES,
     MAX_NAME,
+    MAX_PREVIEW,
     MAX_RULES,
     MAX_SENTENCE,
+    MAX_TOOL,
     MAX_WHEN,
     MAX_WORDS,
     RULE_FIELDS,
     Difference,
     Otherwise,
+    Preview,
     Risk,
     Rule,
     Then,
@@ -47,6 +50,7 @@ WHOLE: dict[str, Any] = {
     "expires_minutes": 60,
     "otherwise": "escalate",
     "escalate_to": "leads",
+    "preview": {"arguments": {"dry_run": True, "depth": [1, None]}},
     "enabled": False,
     "shadow": True,
 }
@@ -69,7 +73,9 @@ def refused(rules: list[Rule]) -> str:
 def test_a_rule_is_as_json_what_it_was_and_its_fields_are_all_there() -> None:
     assert tuple(WHOLE) == RULE_FIELDS
     rule = from_json(WHOLE)
-    assert rule == Rule(**{**WHOLE, "then": Then.ASK, "risk": Risk.HIGH, "otherwise": Otherwise.ESCALATE})
+    preview = Preview(arguments='{"depth":[1,null],"dry_run":true}')
+    read = {"then": Then.ASK, "risk": Risk.HIGH, "otherwise": Otherwise.ESCALATE, "preview": preview}
+    assert rule == Rule(**{**WHOLE, **read})
     assert to_json(rule) == WHOLE
     assert from_json(json.loads(json.dumps(to_json(rule)))) == rule
 
@@ -96,6 +102,17 @@ def test_what_is_as_a_new_rule_has_it_is_left_out_and_comes_back() -> None:
         ({"escalate_to": None}, "rules.1.escalate_to"),
         ({"sentence": ["Deploy"]}, "rules.1.sentence"),
         ({"not_requester": 1}, "rules.1.not_requester"),
+        ({"preview": None}, "rules.1.preview"),
+        ({"preview": "plan"}, "rules.1.preview"),
+        ({"preview": {}}, "rules.1.preview"),
+        ({"preview": {"tool": ""}}, "rules.1.preview"),
+        ({"preview": {"tool": 1}}, "rules.1.preview"),
+        ({"preview": {"arguments": {}}}, "rules.1.preview"),
+        ({"preview": {"arguments": [1]}}, "rules.1.preview"),
+        ({"preview": {"tool": "plan", "arguments": {"a": 1}}}, "rules.1.preview"),
+        ({"preview": {"arguments": {"a": "\0"}}}, "rules.1.preview"),
+        ({"preview": {"arguments": {"a": "\ud800"}}}, "rules.1.preview"),
+        ({"preview": {"arguments": {"a": {1}}}}, "rules.1.preview"),
         ({"quorum": True}, "rules.1.quorum"),
         ({"quorum": "2"}, "rules.1.quorum"),
         ({"quorum": 1.0}, "rules.1.quorum"),
@@ -191,6 +208,25 @@ def test_what_may_not_and_which_place_and_field_say_so(field: str, value: Any) -
 )
 def test_what_happens_if_nobody_decides_has_to_make_sense(says: dict[str, Any], field: str) -> None:
     assert refused([replace(PLAIN, then=Then.ASK, **says)]) == f"rules.0.{field}"
+
+
+@pytest.mark.parametrize(
+    ("preview", "then"),
+    [
+        (Preview(), Then.ASK),
+        (Preview(tool="plan", arguments='{"a":1}'), Then.ASK),
+        (Preview(tool="p" * (MAX_TOOL + 1)), Then.ASK),
+        (Preview(tool="a\nb"), Then.ASK),
+        (Preview(tool=" plan"), Then.ASK),
+        (Preview(arguments=json.dumps({"a": "x" * MAX_PREVIEW})), Then.ASK),
+        (Preview(tool="plan"), Then.ALLOW),
+        (Preview(tool="plan"), Then.DENY),
+        (Preview(tool="plan"), Then.HIDE),
+    ],
+)
+def test_a_preview_is_one_call_of_a_rule_that_asks(preview: Preview, then: Then) -> None:
+    assert refused([replace(PLAIN, then=then, preview=preview)]) == "rules.0.preview"
+    check_rules([replace(PLAIN, then=Then.ASK, preview=Preview(tool="p" * MAX_TOOL))])
 
 
 def test_a_name_is_there_once() -> None:

@@ -16,17 +16,22 @@ from taskhub.core.records import ToolRecord
 from taskhub.core.rules import (
     MAX_MINUTES,
     MAX_NAME,
+    MAX_PREVIEW,
     MAX_REASON,
     MAX_RULES,
     MAX_SENTENCE,
+    MAX_TOOL,
     MAX_WHEN,
     MAX_WORDS,
     Otherwise,
+    Preview,
     Risk,
     Rule,
     Then,
+    preview_from_json,
 )
 from taskhub.domain.rules.written import Comparison, joined, of_argument, of_tool, typed
+from taskhub.lib import jsonx
 from taskhub.lib.numbers import whole
 from taskhub.lib.signs import spelled
 
@@ -149,6 +154,20 @@ class RuleForm(ChangeForm):
         attrs={"placeholder": "Deploy {args.service} {args.version} to {args.environment}"},
         help_text="The headline for the people who are asked, with the call’s arguments in their places.",
     )
+    preview = Typed(
+        label=mark_safe('Preview by a tool <span class="soft">(optional)</span>'),
+        longest=MAX_TOOL,
+        look="mono",
+        attrs={"spellcheck": "false", "placeholder": "plan_deploy"},
+        help_text="A tool of the same server that says that it only reads. Its answer stands on the card.",
+    )
+    preview_arguments = Typed(
+        label=mark_safe('Preview by arguments <span class="soft">(optional)</span>'),
+        longest=MAX_PREVIEW,
+        look="mono",
+        attrs={"spellcheck": "false", "placeholder": '{"dry_run": true}'},
+        help_text="Instead: JSON for the same tool, set over the call’s own, with which it does nothing.",
+    )
     expires_minutes = Whole(
         label="Minutes to decide", low=1, high=MAX_MINUTES, initial=1_440, optional=True, help_text="1,440 are a day."
     )
@@ -240,9 +259,21 @@ class RuleForm(ChangeForm):
             expires_minutes=posted["expires_minutes"] if asks and posted["expires_minutes"] is not None else 1_440,
             otherwise=otherwise if asks else Otherwise.DENY,
             escalate_to=posted["escalate_to"] if asks and otherwise is Otherwise.ESCALATE else "",
+            preview=self._preview() if asks else None,
             enabled=posted["enabled"],
             shadow=posted["shadow"],
         )
+
+    def _preview(self) -> Preview | None:
+        tool, text = self.cleaned_data["preview"], self.cleaned_data["preview_arguments"]
+        if not text:
+            return Preview(tool=tool) if tool else None
+        try:
+            found = jsonx.decode(text.encode("utf-8", "surrogatepass"))
+        except jsonx.JsonError as error:
+            raise Invalid(f"That is no JSON: {error}.", field="preview_arguments") from None
+        given = preview_from_json({"arguments": found}, "preview_arguments")
+        return Preview(tool=tool, arguments=given.arguments)
 
     def shown(self) -> Rule:
         """The rule as far as warnings are about it: what it does, and when. Raises `Invalid` where it does nothing."""
@@ -275,6 +306,8 @@ def of_rule(rule: Rule, place: int) -> dict[str, Any]:
         "expires_minutes": rule.expires_minutes,
         "otherwise": str(rule.otherwise),
         "escalate_to": rule.escalate_to,
+        "preview": rule.preview.tool if rule.preview else "",
+        "preview_arguments": rule.preview.arguments if rule.preview else "",
         "shadow": rule.shadow,
         "enabled": rule.enabled,
         "place": place + 1,

@@ -7,7 +7,7 @@ from dataclasses import MISSING, fields
 from typing import Any, Final
 
 from taskhub.core.policy import Policy
-from taskhub.core.rules import RULE_FIELDS, Rule, difference
+from taskhub.core.rules import RULE_FIELDS, Preview, Rule, difference
 from taskhub.domain.configuration.document import written_name
 from taskhub.domain.configuration.records import ClientConfig, Configuration, Given, OAuthConfig, ServerConfig, Spec
 from taskhub.domain.configuration.references import same_spec
@@ -145,5 +145,7 @@ def _given(old: Any, new: Any) -> str:
 def _shown(value: Any) -> str:
     if value is None:
         return "default"
+    if isinstance(value, Preview):
+        value = value.to_json()
     text = " ".join(value.split()) if isinstance(value, str) and value.strip() else visible_json(value, indent=None)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"

@@ -345,6 +345,8 @@ def approval_question(tool: ToolRecord, arguments: dict[str, object], verdict: V
     decided |= {"expires_minutes": rule.expires_minutes, "otherwise": str(rule.otherwise)}
     if rule.escalate_to:
         decided["escalate_to"] = rule.escalate_to
+    if rule.preview is not None:
+        decided["preview"] = rule.preview.to_json()
     return NewQuestion(
         key="approval",
         kind=QuestionKind.APPROVAL,

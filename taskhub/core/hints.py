@@ -129,6 +129,12 @@ class PollsDue(Hint):
     letter = "d"
 
 
+class PreviewsDue(Hint):
+    """People are asked about a call that has a preview: workers run previews that are due."""
+
+    letter = "y"
+
+
 class CatalogueChanged(Hint):
     """A server, tool, offer, policy or rule has changed."""
 
@@ -274,6 +280,7 @@ KINDS: Final[tuple[type[Hint], ...]] = (
     TaskChanged,
     TasksWaiting,
     PollsDue,
+    PreviewsDue,
     CatalogueChanged,
     ServerStale,
     ServerRefreshed,

@@ -274,6 +274,8 @@ class Claim:
     """Seconds from when the task could run until a worker claimed it."""
     only_caller: bool = False
     """Whether a question that the client cannot answer is refused, by the tool's policy."""
+    previewed: bool = False
+    """Whether the rule that decided has a preview, which may have been approved with the call."""
 
 
 @dataclass(frozen=True, slots=True)

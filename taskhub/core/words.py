@@ -67,6 +67,7 @@ WORDS: Final = MappingProxyType({
     "approved_tool_changed": "the tool has changed since the call was approved",
     "approved_call_changed": "the call or its server's address has changed since it was approved",
     "approver_left": "somebody who approved it may not approve it any more",
+    "preview_changed": "its preview shows something else than when it was approved",
     "undecided": "The rules could not be asked about it",
     "rules_changed": "the rules or the tool have changed since it was called",
 })  # fmt: skip

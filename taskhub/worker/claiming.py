@@ -171,7 +171,7 @@ class Slots:
             (
                 running is held
                 for running in self.running.values()
-                if running.begun is None and running.claim.server_id == held.claim.server_id
+                if running.begun is None and not running.previewing and running.claim.server_id == held.claim.server_id
             ),
             True,
         )

@@ -21,6 +21,7 @@ from taskhub.core.hints import (
     CatalogueChanged,
     InterestsChanged,
     PollsDue,
+    PreviewsDue,
     RelayDropped,
     RelayWaiting,
     SchemaChanged,
@@ -58,6 +59,7 @@ from taskhub.worker.claiming import CLAIM_SECONDS, Slots
 from taskhub.worker.connection_tests import make_test
 from taskhub.worker.outcome_checks import make_check
 from taskhub.worker.polling import Polls
+from taskhub.worker.previews import Previews
 from taskhub.worker.relays import Relays
 from taskhub.worker.running import Runner
 from taskhub.worker.servers import Servers
@@ -100,6 +102,8 @@ class Engine:
         self.slots = Slots(slots or settings.TASKHUB_SLOTS, self.name, runner, self._tell)
         self.polls = Polls(self.name, runner, self.actor)
         runner.on_deferred = self.polls.expect
+        self.previews = Previews(self.name, runner, self.actor)
+        runner.preview = self.previews.again
         self.servers.on_leave = self.polls.leave
         self.servers.on_task_changed, self.servers.on_task_said = self.polls.changed, self.polls.said
         self._on_beat, self._on_stop = on_beat, on_stop
@@ -129,6 +133,7 @@ class Engine:
         self.chores.every("sweep", SWEEP_SECONDS, self._sweep)
         self.chores.every("sweep of relays", SWEEP_SECONDS, lambda: self.lanes.run(sweep_relays))
         self.chores.every("outcome checks", SWEEP_SECONDS, self._check_outcomes)
+        self.chores.every("previews", SWEEP_SECONDS, self.previews.look)
         self.chores.every("seal", SEAL_SECONDS, self._seal)
         self.chores.every("timings", TIMINGS_SECONDS, self.timings.store)
         self.chores.every("memory", MEMORY_SECONDS, self.servers.weigh)
@@ -150,6 +155,7 @@ class Engine:
         finally:
             jobs.stop()
             await self.chores.end()
+            await self.previews.close()
             await self.servers.close()
             await self.breakers.close()
             try:
@@ -165,10 +171,8 @@ class Engine:
 
     def _on_hint(self, payload: str) -> None:
         hint = decode(payload)
-        if isinstance(hint, TaskHint) and (held := self.slots.running.get(hint.task_id)) is not None:
-            held.answered.set()
-            if isinstance(hint, TaskCancelled):
-                held.cancel()
+        if isinstance(hint, TaskHint):
+            self._on_task(hint)
         match hint:
             case TaskChanged():
                 return  # first, since most hints are of this kind, for which there is no more to do
@@ -178,6 +182,8 @@ class Engine:
                 self.slots.wake()
             case PollsDue():
                 self.polls.wake()
+            case PreviewsDue():
+                self.chores.soon("previews", self.previews.look)
             case CatalogueChanged():
                 self.chores.soon("servers", self._refresh_servers)
             case ServerStale(server_id):
@@ -192,6 +198,13 @@ class Engine:
                 self.chores.soon("schema", self._look_at_schema)
             case InterestsChanged():
                 self.chores.soon("interests", self._follow)
+
+    def _on_task(self, hint: TaskHint) -> None:
+        """Tell the task, if it runs here."""
+        if (held := self.slots.running.get(hint.task_id)) is not None:
+            held.answered.set()
+            if isinstance(hint, TaskCancelled):
+                held.cancel()
 
     def _on_gap(self) -> None:
         self.slots.wake()

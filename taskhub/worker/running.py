@@ -74,6 +74,13 @@ class Waits:
     """The time before which trying again is of no use."""
 
 
+@dataclass(frozen=True, slots=True)
+class Halted:
+    """The tool is not called. `outcome` is what becomes of the call; `None`: that is stored already."""
+
+    outcome: CallOutcome | Waits | None
+
+
 @dataclass(eq=False, slots=True)
 class Running:
     """A task that this worker has claimed and runs."""
@@ -83,6 +90,8 @@ class Running:
     started: float
     probing: bool = False
     """Whether its call is the probe of a server whose breaker is open."""
+    previewing: bool = False
+    """Whether the preview of the call is running, so that the call itself wants no connection yet."""
     answered: asyncio.Event = field(default_factory=asyncio.Event)
     work: asyncio.Task[None] | None = None
     cancelling: bool = False
@@ -120,7 +129,8 @@ class Running:
     @property
     def shut_out(self) -> bool:
         """Whether the task has waited for a connection to its server for longer than `WAIT_SECONDS`."""
-        return self.begun is None and time.monotonic() - self.started >= WAIT_SECONDS
+        waits = self.begun is None and not self.previewing
+        return waits and time.monotonic() - self.started >= WAIT_SECONDS
 
     @property
     def limit(self) -> float:
@@ -153,6 +163,8 @@ class Runner:
         """Called when a task begins to wait for an answer, and gives up its slot."""
         self.on_deferred: Callable[[int, float], None] = lambda task_id, seconds: None
         """Called when a call was deferred, with the seconds until its first poll."""
+        self.preview: Callable[[Running], Awaitable[Halted | None]] = _no_preview
+        """Called before the tool of a call that people may have approved with a preview."""
         self.results: Batches[tuple[Claim, dict[str, Any]], bool] = Batches(
             lanes,
             lambda ended: lifecycle.finish_tasks(ended, actor=actor),
@@ -201,6 +213,13 @@ class Runner:
         pool = self.servers.pool(claim.server_id)
         if pool is None:
             return self._give_back(claim)
+        # With answers the call has begun: what it has done since would be in its preview.
+        if claim.previewed and claim.answers is None and claim.upstream_state is None:
+            halted = await self._previewed(held)
+            if isinstance(halted, Halted):
+                return None if halted.outcome is None else self._storing(held, halted.outcome)
+            if halted is not None:
+                return halted
 
         async def ask(kind: QuestionKind, params: dict[str, Any]) -> dict[str, Any]:
             # Called in the loop of an in-process server; the answer is awaited in the worker's loop.
@@ -243,6 +262,26 @@ class Runner:
                 actor=self.actor,
             )
         return self._storing(held, outcome)
+
+    async def _previewed(self, held: Running) -> Halted | Callable[[], Awaitable[bool]] | None:
+        """Run the preview of the call. Returns `None` if the tool may be called, else what to store instead, or
+        `Halted`."""
+        claim, held.previewing = held.claim, True
+        try:
+            return await self.preview(held)
+        except asyncio.CancelledError:
+            if held.lost:
+                return Halted(None)
+            if held.cancelling:
+                message = words("cancelled_unstarted")
+                return lambda: self.lanes.run(lifecycle.settle_cancel, claim, message=message, actor=self.actor)
+            return self._give_back(claim, 0.0, "Its worker was stopped")
+        except Exception:
+            logger.exception("task %s: its preview could not be run again", claim.public_id)
+            return self._give_back(claim)
+        finally:
+            held.previewing = False
+            held.started = time.monotonic()  # from now on it waits for a connection
 
     def _storing(self, held: Running, outcome: CallOutcome | Waits) -> Callable[[], Awaitable[bool]]:
         """A function that stores the outcome."""
@@ -483,6 +522,10 @@ class Runner:
             except TimeoutError:
                 pass
             held.answered.clear()
+
+
+async def _no_preview(_: Running) -> None:
+    return None
 
 
 async def _in_time(

@@ -16,6 +16,7 @@ WIRE: dict[str, Hint] = {
     "t 1 2 3 abc": hints.TaskChanged(1, 2, 3, "abc"),
     "w": hints.TasksWaiting(),
     "d": hints.PollsDue(),
+    "y": hints.PreviewsDue(),
     "c": hints.CatalogueChanged(),
     "s 4": hints.ServerStale(4),
     "l 4": hints.ServerRefreshed(4),

@@ -18,7 +18,7 @@ class Shape(NamedTuple):
 
 
 _TASK: Final = "state message epoch"
-_VERDICT: Final = "key kind arguments_sha256? definition_sha256? call_sha256?"
+_VERDICT: Final = "key kind arguments_sha256? definition_sha256? call_sha256? preview_sha256?"
 _GIVEN: Final = "headers? environment? directory? own_process? connect_seconds? calls_at_once? review? pinned?"
 _APPLICATION: Final = "client_id name type redirects"
 
@@ -70,6 +70,11 @@ EVENTS: Final[dict[str, Shape]] = {
         "Nobody decided an approval in time. What the rule says then, and no person, was done: `otherwise` is `deny`,"
         " `allow` or `escalate`, to the `group` that is asked now.",
         after="key kind otherwise rule version group? arguments_sha256? definition_sha256? call_sha256?",
+    ),
+    "question.previewed": Shape(
+        "The preview of a call was run, for the people who are asked about it, or once more right before the tool; it"
+        " need not have answered.",
+        after="key tool answered preview_sha256",
     ),
     "question.passed.on": Shape(
         "By the tool's policy people are asked, since the client's program declined by itself.",

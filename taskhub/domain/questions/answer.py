@@ -22,6 +22,7 @@ class AnswerOutcome(StrEnum):
     LATE = "late"
     TWICE = "twice"
     BARRED = "barred"
+    PREVIEWING = "previewing"
     UNKNOWN = "unknown"
 
 
@@ -50,7 +51,8 @@ def checked_answer(kind: QuestionKind, params: dict[str, Any], response: Any) ->
 def decide_approval(task_id: int, question: OpenQuestion, *, approve: bool, actor: Actor) -> AnswerOutcome:
     """Approve or reject. One rejection ends the task: the tool never runs, and the caller reads `actor.reason`.
     Each person counts once: a second decision is `TWICE`. An approval is `COUNTED` until the quorum is reached. A
-    person who may not decide this call is `BARRED`, and nothing is stored."""
+    person who may not decide this call is `BARRED`, and nothing is stored; nor is an approval before the preview of the
+    call has ended, which is `PREVIEWING`."""
     response = {"verdict": "approve" if approve else "reject", "by": actor.name, "reason": actor.reason}
     final = None
     if not approve:

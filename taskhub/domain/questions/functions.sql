@@ -25,9 +25,10 @@ CREATE OR REPLACE FUNCTION th_still_approved(asked question) RETURNS boolean LAN
 $$;
 
 -- Opens questions. For an approval it stores the present definition of the tool, which people are shown, and the digest
--- of all that they approve; the digests go into the event of the decision.
+-- of all that they approve; the digests go into the event of the decision. If its rule has a preview, that is due then.
 CREATE OR REPLACE FUNCTION th_open_questions(p_task bigint, p_tenant bigint, p_questions json, p_live boolean)
 RETURNS void LANGUAGE sql AS $$
+    WITH opened AS (
     INSERT INTO question (task_id, tenant_id, key, upstream_key, kind, params, audience, "group", quorum, live, due_at,
                           definition, definition_digest, called_at, call_digest)
     SELECT p_task, p_tenant, q ->> 'key', coalesce(q ->> 'upstream_key', ''), q ->> 'kind', q -> 'params',
@@ -39,6 +40,18 @@ RETURNS void LANGUAGE sql AS $$
                t.id, q -> 'params', coalesce(q ->> 'group', ''), coalesce((q ->> 'quorum')::int, 1)) END
     FROM json_array_elements(p_questions) q LEFT JOIN task t ON q ->> 'kind' = 'approval' AND t.id = p_task
         LEFT JOIN tool o ON o.id = t.tool_id
+    RETURNING id, kind, params
+    ), due AS (
+        INSERT INTO preview (question_id)
+        SELECT n.id FROM opened n WHERE n.kind = 'approval' AND n.params #> '{decided,preview}' IS NOT NULL
+        RETURNING question_id
+    )
+    SELECT pg_notify('taskhub', 'y') FROM due LIMIT 1
+$$;
+
+-- The digest of all that people saw when they decided: of the call (th_call_digest), and of its preview, if it had one.
+CREATE OR REPLACE FUNCTION th_seen_digest(call bytea, preview bytea) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN preview IS NULL THEN call ELSE sha256(call || preview) END
 $$;
 
 -- Opens questions, and returns whether the worker still held the task. Parked (p_live false): the lease ends and the
@@ -223,9 +236,9 @@ END $$;
 -- Stores one answer. Returns the outcome: 'answered', 'counted' (an approval below the quorum), 'late' (the question
 -- was closed before, or passed on from clients to people), 'passed on' (a client's program declined by itself, and by
 -- the tool's policy people are asked then: the question stays open), 'twice' (this person has decided already),
--- 'barred' (this person may not decide it: th_barred) or 'unknown' (no such question). The first valid answer wins,
--- because every change locks the task row first. The event contains the digests of the arguments and the tool's
--- definition.
+-- 'barred' (this person may not decide it: th_barred), 'previewing' (nobody can approve before its preview has ended)
+-- or 'unknown' (no such question). The first valid answer wins, because every change locks the task row first. The
+-- event contains the digests of the arguments and the tool's definition.
 CREATE OR REPLACE FUNCTION answer(p_task bigint, p_key text, p_response text, p_verdict text, p_reason text,
                           p_user bigint, p_context bigint, p_final_result text, p_who text)
 RETURNS text LANGUAGE plpgsql AS $$
@@ -243,8 +256,11 @@ BEGIN
     IF NOT FOUND THEN
         RETURN 'unknown';
     END IF;
-    SELECT id, state, quorum, kind, audience, "group", definition_digest, call_digest, opened_at INTO asked
-    FROM question WHERE task_id = p_task AND key = p_key;
+    SELECT q.id, q.state, q.quorum, q.kind, q.audience, q."group", q.definition_digest, q.opened_at,
+           th_seen_digest(q.call_digest, p.digest) AS call_digest, p.digest AS preview_digest,
+           p.question_id IS NOT NULL AND p.ended_at IS NULL AS previewing
+    INTO asked FROM question q LEFT JOIN preview p ON p.question_id = q.id
+    WHERE q.task_id = p_task AND q.key = p_key;
     IF NOT FOUND THEN
         RETURN 'unknown';
     END IF;
@@ -261,6 +277,9 @@ BEGIN
     IF th_barred(asked.id, p_user) <> '' THEN
         RETURN 'barred';
     END IF;
+    IF asked.previewing AND p_verdict = 'approve' THEN
+        RETURN 'previewing';
+    END IF;
     -- Nobody reads a question within a second, so this is the program: many decline what they cannot show, without
     -- asking their user.
     IF p_context IS NOT NULL AND why = '' AND p_verdict IN ('decline', 'cancel') AND clock_timestamp() < coalesce(
@@ -270,15 +289,16 @@ BEGIN
         SELECT people_after_program INTO passed_on FROM tool WHERE id = owner.tool_id;
     END IF;
     INSERT INTO decision (question_id, actor, user_id, context_id, verdict, reason, arguments_digest, call_digest,
-                          door, at)
+                          preview_digest, door, at)
     VALUES (asked.id, coalesce(th_who('name'), session_user), p_user, p_context, p_verdict, left(why, 1024),
-            owner.arguments_digest, asked.call_digest, coalesce(th_who('door'), 'sql'), clock_timestamp());
+            owner.arguments_digest, asked.call_digest, asked.preview_digest, coalesce(th_who('door'), 'sql'), clock_timestamp());
     INSERT INTO event (tenant_id, task_id, action, actor, door, address, context_id, user_id, target, reason, after)
     VALUES (owner.tenant_id, owner.id, 'question.' || p_verdict, coalesce(th_who('name'), session_user),
             coalesce(th_who('door'), 'sql'), coalesce(th_who('address'), ''), owner.context_id, p_user,
             owner.tool_name, left(why, 1024), jsonb_build_object('key', p_key, 'kind', asked.kind)
             || th_digests(owner.arguments_digest, coalesce(asked.definition_digest, owner.tool_digest),
-                          call => asked.call_digest));
+                          call => asked.call_digest)
+            || jsonb_strip_nulls(jsonb_build_object('preview_sha256', encode(asked.preview_digest, 'hex'))));
     IF passed_on THEN
         INSERT INTO event (tenant_id, task_id, action, actor, door, context_id, target, reason, before, after)
         VALUES (owner.tenant_id, owner.id, 'question.passed.on', 'policy', 'policy', owner.context_id, owner.tool_name,

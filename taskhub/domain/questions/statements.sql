@@ -96,7 +96,7 @@ SELECT d.actor, d.verdict, d.reason, d.door, d.at FROM decision AS d WHERE d.que
 
 -- read fresh: approved_call(question bigint) -> ApprovedCall | None
 SELECT q.definition, coalesce(encode(q.definition_digest, 'hex'), '') AS definition_digest,
-       coalesce(encode(q.call_digest, 'hex'), '') AS call_digest,
+       coalesce(encode(th_seen_digest(q.call_digest, w.digest), 'hex'), '') AS call_digest,
        encode(t.arguments_digest, 'hex') AS arguments_digest, coalesce(t.answers, '{}') AS came_along,
        coalesce(p.definition, v.definition) AS before,
        array(
@@ -115,7 +115,22 @@ LEFT JOIN LATERAL (
 LEFT JOIN tool_version AS v
     ON p.id IS NULL AND q.params ->> 'changed' = 'true' AND v.tool_id = t.tool_id
         AND v.digest = encode(t.tool_digest, 'hex')
+LEFT JOIN preview AS w ON w.question_id = q.id
 WHERE q.id = :question AND q.kind = 'approval';
+
+-- read fresh: shown_preview(question bigint) -> ShownPreview | None
+SELECT w.tool_name AS tool, w.arguments, w.tries, w.ended_at, w.text, w.left_out, w.is_error, w.problem,
+       coalesce(encode(w.digest, 'hex'), '') AS digest,
+       b.question_id IS NOT NULL AS changed, b.text AS before, coalesce(b.is_error, false) AS before_is_error
+FROM preview AS w
+JOIN question AS q ON q.id = w.question_id
+LEFT JOIN LATERAL (
+    SELECT o.id FROM question AS o
+    WHERE o.task_id = q.task_id AND o.kind = 'approval' AND o.state = 'answered' AND o.id < q.id
+    ORDER BY o.id DESC LIMIT 1
+) AS p ON true
+LEFT JOIN preview AS b ON b.question_id = p.id AND b.digest <> w.digest
+WHERE w.question_id = :question;
 
 -- read fresh: lost_call(question bigint) -> LostCall | None
 SELECT t.tool_name, o.definition, coalesce(nullif(c.tool_name, ''), o.companion ->> 'tool', '') AS companion,

@@ -71,6 +71,11 @@ def may_run(claim: Claim, rules: dict[int, Rules], *, actor: Actor) -> bool:
     )
 
 
+def has_preview(task_id: int) -> bool:
+    """Whether the rule that decided the task last has a preview."""
+    return Task.objects.filter(pk=task_id, decided__has_key="preview").exists()
+
+
 def _again(approval: NewQuestion) -> NewQuestion:
     """The approval, which says that the rules decided the call again."""
     return replace(approval, params={**approval.params, "decided": {**approval.params["decided"], "again": True}})

@@ -7,7 +7,7 @@ import contextlib
 import json
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ from taskhub.domain.changes import change, questions, who
 from taskhub.domain.hints.announce import announce
 from taskhub.domain.questions.answer import checked_answer
 from taskhub.domain.rules.decisions import Rules
-from taskhub.domain.tasks.recheck import may_run
+from taskhub.domain.tasks.recheck import has_preview, may_run
 from taskhub.lib import jsonx
 from taskhub.store import statements
 
@@ -64,6 +64,7 @@ class _Taken(NamedTuple):
     skipped: bool
     held_back: list[int] | None
     waited: float
+    previewed: bool
 
 
 _CLAIM = statements.many("claim_tasks", _Taken)
@@ -160,6 +161,7 @@ def claim_tasks(
             revision=row.revision,
             waited=row.waited,
             only_caller=answerers(row.question_audience)[1],
+            previewed=row.previewed,
         )
         for row in found
         if row.id is not None
@@ -185,7 +187,10 @@ def _decided(claims: list[Claim], outdated: Collection[int | None], actor: Actor
                 logger.exception("task %s: the rules could not decide it again", claim.public_id)
                 release(claim, started=False, delay_seconds=UNDECIDED_SECONDS, reason=words("undecided"), actor=actor)
                 continue
-        left.append(claim)
+            # The rule that decides now need not have the preview of the one that did.
+            left.append(replace(claim, previewed=claim.previewed and has_preview(claim.task_id)))
+        else:
+            left.append(claim)
     return left
 
 

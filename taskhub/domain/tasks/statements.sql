@@ -224,13 +224,14 @@ SELECT exists(SELECT FROM task AS t WHERE t.context_id = :context AND t.idempote
 -- write: claim_tasks(worker text, free int, lease_seconds float8, per_context int, share int, scarce bigint[],
 --     rooms int[], since timestamptz, who text) -> list[_Taken]
 -- `waited` is 0 for a task that was queued after this statement began: it can be claimed, but is not visible here.
+-- `LIMIT`, since a join that was planned for small tables would read all tasks.
 SELECT id, public_id, epoch, tenant_id, context_id, server_id, server_name, tool_id, upstream_tool, arguments, answers,
        upstream_state, client_capabilities, trace, question_audience, run_seconds, given, revision, to_decide,
        r_more AS more, r_since AS since, r_skipped AS skipped, r_held_back AS held_back,
-       coalesce((
-           SELECT extract(EPOCH FROM clock_timestamp() - t.runnable_at) FROM task AS t WHERE t.id = c.id
-       ), 0)::float8 AS waited
-FROM claim_tasks(:worker, :free, :lease_seconds, :per_context, :share, :scarce, :rooms, :since, :who) AS c;
+       coalesce(extract(EPOCH FROM clock_timestamp() - w.runnable_at), 0)::float8 AS waited,
+       coalesce(w.decided ? 'preview', false) AS previewed
+FROM claim_tasks(:worker, :free, :lease_seconds, :per_context, :share, :scarce, :rooms, :since, :who) AS c
+LEFT JOIN LATERAL (SELECT t.runnable_at, t.decided FROM task AS t WHERE t.id = c.id LIMIT 1) AS w ON true;
 
 -- write: decide_again(task bigint, epoch int, decided jsonb, approval json, refusal text, who text) -> bool
 SELECT decide_again(:task, :epoch, :decided, :approval, :refusal, :who);
@@ -326,6 +327,71 @@ WHERE question_id = :question AND tries = :tries AND ended_at IS NULL;
 
 -- write: end_check(question bigint, tries int, tool text, arguments text, result text, problem text, who text) -> bool
 SELECT end_check(:question, :tries, :tool, :arguments, :result, :problem, :who);
+
+/* fragment: preview_call
+q.id AS question_id, q.key, q.state = 'open' AS open, q.params::text AS params, t.id AS task_id,
+t.public_id, t.tenant_id, t.context_id, t.arguments::text, t.revision, t.client_capabilities::text, o.server_id,
+s.name AS server_name, coalesce(p.id, 0) AS tool_id, coalesce(p.name, '') AS name, th_may_call(c) AS may,
+coalesce(p.gone_at IS NULL AND p.rejected = '' AND s.removed_at IS NULL
+         AND NOT (s.review AND p.confirmed_digest <> p.digest), false) AS offered,
+coalesce(p.read_only, false) AS read_only, coalesce(p.definition, '{}')::text AS definition
+*/
+/* fragment: preview_tables
+question AS q
+JOIN task AS t ON t.id = q.task_id
+JOIN auth_context AS c ON c.id = t.context_id
+JOIN tool AS o ON o.id = t.tool_id
+JOIN server AS s ON s.id = o.server_id
+LEFT JOIN tool AS p ON p.server_id = s.id AND p.name = coalesce(q.params #>> '{decided,preview,tool}', o.name)
+*/
+
+-- write: take_previews(worker text, worker_seconds float8, most int) -> list[_Due]
+-- As take_checks. What a client keeps at its server, only the worker with its session can look at.
+WITH due AS MATERIALIZED (
+    SELECT w.question_id
+    FROM preview AS w
+    JOIN question AS q ON q.id = w.question_id
+    JOIN task AS t ON t.id = q.task_id
+    JOIN tool AS o ON o.id = t.tool_id
+    WHERE w.ended_at IS NULL AND w.next_at <= statement_timestamp()
+      AND NOT EXISTS (
+          SELECT FROM upstream_session AS u
+          WHERE u.server_id = o.server_id AND u.context_id = t.context_id AND u.ended_at IS NULL
+            AND u.worker <> :worker AND th_lives(u.worker)
+      )
+    ORDER BY w.next_at LIMIT :most FOR UPDATE OF w SKIP LOCKED
+),
+taken AS (
+    UPDATE preview AS w
+    SET tries = w.tries + 1, next_at = clock_timestamp() + make_interval(secs => :worker_seconds)
+    FROM due WHERE w.question_id = due.question_id
+    RETURNING w.question_id, w.tries, w.problem
+)
+SELECT {preview_call}, k.tries, k.problem, '' AS digest
+FROM taken AS k JOIN {preview_tables} ON q.id = k.question_id
+ORDER BY k.question_id;
+
+-- read: approved_preview(task bigint) -> _Due | None
+-- The preview that people approved last; none where nobody did, such as when the rule let the call run.
+SELECT {preview_call}, 0 AS tries, '' AS problem, encode(w.digest, 'hex') AS digest
+FROM {preview_tables} JOIN preview AS w ON w.question_id = q.id AND w.ended_at IS NOT NULL
+WHERE q.id = (
+    SELECT max(a.id) FROM question AS a WHERE a.task_id = :task AND a.kind = 'approval' AND a.state = 'answered'
+) AND EXISTS (SELECT FROM decision AS d WHERE d.question_id = q.id AND d.verdict = 'approve');
+
+-- write: put_off_preview(question bigint, tries int, seconds float8, problem text) -> rowcount
+UPDATE preview SET next_at = clock_timestamp() + make_interval(secs => :seconds), problem = :problem
+WHERE question_id = :question AND tries = :tries AND ended_at IS NULL;
+
+-- write: end_preview(question bigint, tries int, tool text, arguments text, text text, left_out int, is_error boolean,
+--     problem text, digest text, who text) -> bool
+SELECT end_preview(:question, :tries, :tool, :arguments, :text, :left_out, :is_error, :problem, :digest, :who);
+
+-- write: compare_preview(task bigint, epoch int, question bigint, tool text, arguments text, text text, left_out int,
+--     is_error boolean, problem text, digest text, who text) -> Compared
+SELECT compare_preview(
+    :task, :epoch, :question, :tool, :arguments, :text, :left_out, :is_error, :problem, :digest, :who
+);
 
 -- write: lose(task bigint, epoch int, told text, outcome_seconds float8, who text) -> bool
 SELECT lose(:task, :epoch, :told, :outcome_seconds, :who);

@@ -660,6 +660,47 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="Preview",
+            fields=[
+                (
+                    "question",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        related_name="preview",
+                        serialize=False,
+                        to="store.question",
+                    ),
+                ),
+                ("tool_name", models.CharField(db_default="", max_length=160)),
+                ("arguments", models.TextField(null=True)),
+                ("tries", models.IntegerField(db_default=0)),
+                ("next_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("ended_at", models.DateTimeField(null=True)),
+                ("text", models.TextField(null=True)),
+                ("left_out", models.IntegerField(db_default=0)),
+                ("is_error", models.BooleanField(db_default=False)),
+                ("problem", models.TextField(db_default="")),
+                ("digest", models.BinaryField(max_length=32, null=True)),
+            ],
+            options={
+                "db_table": "preview",
+                "indexes": [
+                    models.Index(condition=models.Q(("ended_at__isnull", True)), fields=["next_at"], name="preview_due")
+                ],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("digest__isnull", True), ("ended_at__isnull", True), ("text__isnull", True)),
+                            models.Q(("digest__isnull", False), ("ended_at__isnull", False)),
+                            _connector="OR",
+                        ),
+                        name="preview_digest_iff_ended",
+                    )
+                ],
+            },
+        ),
+        migrations.CreateModel(
             name="Decision",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
@@ -668,6 +709,7 @@ class Migration(migrations.Migration):
                 ("reason", models.CharField(db_default="", max_length=1024)),
                 ("arguments_digest", models.BinaryField(max_length=32)),
                 ("call_digest", models.BinaryField(max_length=32, null=True)),
+                ("preview_digest", models.BinaryField(max_length=32, null=True)),
                 ("door", models.CharField(max_length=8)),
                 ("at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 (

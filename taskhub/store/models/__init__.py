@@ -9,7 +9,17 @@ from taskhub.store.models.permits import Permit
 from taskhub.store.models.rules import RuleVersion
 from taskhub.store.models.servers import ConnectionTest, Server, Tool, ToolVersion
 from taskhub.store.models.sessions import Outbound, Session, Stream
-from taskhub.store.models.tasks import Attempt, Decision, Deferred, OutcomeCheck, Question, ResultRead, Task, TaskLog
+from taskhub.store.models.tasks import (
+    Attempt,
+    Decision,
+    Deferred,
+    OutcomeCheck,
+    Preview,
+    Question,
+    ResultRead,
+    Task,
+    TaskLog,
+)
 from taskhub.store.models.workers import ServerLine, Timing, UpstreamSession, Worker
 
 __all__ = [
@@ -30,6 +40,7 @@ __all__ = [
     "Outbound",
     "OutcomeCheck",
     "Permit",
+    "Preview",
     "Question",
     "Relay",
     "ResultRead",

@@ -268,6 +268,42 @@ class OutcomeCheck(models.Model):
         return f"check of {self.question_id}"
 
 
+class Preview(models.Model):
+    """What the preview of a call showed the people who are asked about it (`domain.tasks.previews`). Until `ended_at`
+    nobody can approve; from then on nothing changes. `tries` and `next_at` are as in `OutcomeCheck`."""
+
+    question = models.OneToOneField(Question, models.CASCADE, primary_key=True, related_name="preview")
+    tool_name = models.CharField(max_length=160, db_default="")
+    arguments = models.TextField(null=True)
+    tries = models.IntegerField(db_default=0)
+    next_at = models.DateTimeField(db_default=Now())
+    ended_at = models.DateTimeField(null=True)
+    text = models.TextField(null=True)
+    """The answer as text; `None` if there was none, and then `problem` says why."""
+    left_out = models.IntegerField(db_default=0)
+    """Characters of the answer that were not kept."""
+    is_error = models.BooleanField(db_default=False)
+    problem = models.TextField(db_default="")
+    digest = models.BinaryField(max_length=32, null=True)
+    """Of the whole answer, also of what was not kept; all previews without an answer have the same."""
+
+    class Meta:
+        db_table = "preview"
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(ended_at__isnull=True, digest__isnull=True, text__isnull=True)
+                | Q(ended_at__isnull=False, digest__isnull=False),
+                name="preview_digest_iff_ended",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["next_at"], condition=Q(ended_at__isnull=True), name="preview_due"),
+        ]
+
+    def __str__(self) -> str:
+        return f"preview of {self.question_id}"
+
+
 class Decision(models.Model):
     """The verdict of one person or client on a question, or of a rule where nobody decided in time (`allow`, `deny`),
     and the door through which it came."""
@@ -280,6 +316,8 @@ class Decision(models.Model):
     reason = models.CharField(max_length=1024, db_default="")
     arguments_digest = models.BinaryField(max_length=32)
     call_digest = models.BinaryField(max_length=32, null=True)
+    preview_digest = models.BinaryField(max_length=32, null=True)
+    """Of the preview that stood beside the call."""
     door = models.CharField(max_length=8)
     at = models.DateTimeField(db_default=Now())
 

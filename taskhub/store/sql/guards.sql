@@ -4,6 +4,7 @@
 --   TH007 input_required <> open question             TH008 append-only table
 --   TH009 the last admin of a tenant             TH010 a removed server
 --   TH011 a deferred call and its task           TH012 a permit
+--   TH013 a preview
 -- The pairs of states in task_guard repeat taskhub.core.states.PAIRS; a test compares the two.
 
 CREATE OR REPLACE FUNCTION th_who(part text) RETURNS text LANGUAGE sql STABLE AS $$
@@ -141,7 +142,7 @@ END $$;
 -- Rows that belong to a task are deleted with it and never alone.
 CREATE OR REPLACE FUNCTION goes_with_its_parent() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF TG_TABLE_NAME = 'decision'
+    IF TG_TABLE_NAME IN ('decision', 'preview')
        AND EXISTS (SELECT 1 FROM question WHERE id = (to_jsonb(OLD) ->> 'question_id')::bigint)
        OR TG_TABLE_NAME IN ('question', 'deferred')
        AND EXISTS (SELECT 1 FROM task WHERE id = (to_jsonb(OLD) ->> 'task_id')::bigint) THEN
@@ -242,6 +243,26 @@ CREATE OR REPLACE FUNCTION auth_user_keeps_admin() RETURNS trigger LANGUAGE plpg
 BEGIN
     PERFORM keep_an_admin(tenant_id) FROM membership WHERE user_id = OLD.id AND role = 'admin' ORDER BY tenant_id;
     RETURN NULL;
+END $$;
+
+-- Nobody approves a call whose preview is still running, and a decision names the preview that stood beside the call.
+CREATE OR REPLACE FUNCTION decision_sees_preview() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    shown record;
+BEGIN
+    SELECT p.ended_at, p.digest INTO shown FROM preview p WHERE p.question_id = NEW.question_id;
+    IF FOUND AND (shown.ended_at IS NULL OR NEW.preview_digest IS DISTINCT FROM shown.digest)
+       OR NOT FOUND AND NEW.preview_digest IS NOT NULL THEN
+        RAISE EXCEPTION 'the preview of question % is still running, or is another', NEW.question_id
+            USING ERRCODE = 'TH013';
+    END IF;
+    RETURN NEW;
+END $$;
+
+-- What a preview has shown stays as it is.
+CREATE OR REPLACE FUNCTION preview_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'the preview of question % has ended and stays as it is', OLD.question_id USING ERRCODE = 'TH013';
 END $$;
 
 -- A permit changes once, when it is redeemed, which is before it expires; it is deleted after that only. So whoever

@@ -69,6 +69,14 @@ CREATE TRIGGER decision_append_only BEFORE UPDATE ON decision FOR EACH ROW EXECU
 
 CREATE TRIGGER decision_stays BEFORE DELETE ON decision FOR EACH ROW EXECUTE FUNCTION goes_with_its_parent();
 
+CREATE TRIGGER decision_sees_preview BEFORE INSERT ON decision FOR EACH ROW
+    WHEN (NEW.verdict = 'approve') EXECUTE FUNCTION decision_sees_preview();
+
+CREATE TRIGGER preview_guard BEFORE UPDATE ON preview FOR EACH ROW
+    WHEN (OLD.ended_at IS NOT NULL) EXECUTE FUNCTION preview_guard();
+
+CREATE TRIGGER preview_stays BEFORE DELETE ON preview FOR EACH ROW EXECUTE FUNCTION goes_with_its_parent();
+
 CREATE TRIGGER question_stays BEFORE DELETE ON question FOR EACH ROW EXECUTE FUNCTION goes_with_its_parent();
 
 CREATE TRIGGER task_delete_guard BEFORE DELETE ON task FOR EACH ROW EXECUTE FUNCTION task_delete_guard();

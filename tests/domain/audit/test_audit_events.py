@@ -15,15 +15,16 @@ import pytest
 
 import taskhub
 from taskhub.core.records import Actor
-from taskhub.core.rules import Otherwise, Rule, Then, Verdict
+from taskhub.core.rules import Otherwise, Preview, Rule, Then, Verdict
 from taskhub.core.states import TERMINAL, TRANSITIONS, Door, QuestionKind
 from taskhub.core.versions import DECIDED_ONLY
 from taskhub.domain.audit import kinds as audit
 from taskhub.domain.audit.record import record_event
 from taskhub.domain.permits.writes import redeem_permit
 from taskhub.domain.questions.answer import answer_question, decide_approval, rule_outcome
+from taskhub.domain.questions.previews import failed
 from taskhub.domain.sessions import writes as sessions
-from taskhub.domain.tasks import callers, checks, run
+from taskhub.domain.tasks import callers, checks, previews, run
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.domain.tasks.create import create_task
 from taskhub.domain.tasks.sweep import sweep
@@ -51,6 +52,7 @@ IN_DATABASE = {
     "task.joined",
     *(f"question.{verdict}" for verdict in VERDICTS),
     "question.undecided",
+    "question.previewed",
     "question.passed.on",
     "question.refused",
     "permit.issued",
@@ -167,6 +169,10 @@ def test_everything_the_database_records_has_its_shape(transactional_db: None) -
         task = kit.create(world, verdict=Verdict(Then.ASK, rule, 1))
         kit.turn_back(task.id, "due_at", 1, table="question")
     assert sweep() == 3
+    shows = Rule(name="r", when="", then=Then.ASK, preview=Preview(tool="look"))
+    kit.create(world, verdict=Verdict(Then.ASK, shows, 1))
+    for taken_preview in previews.take_previews("worker-1", most=1):
+        previews.end_preview(taken_preview, failed("it is not there"), actor=WORKER)
     ruled = kit.make_world()
     kit.create(ruled)
     RuleVersion.objects.create(tenant=ruled.context.tenant, number=1, rules=[], digest="0" * 64, made_by="ada")

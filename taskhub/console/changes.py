@@ -6,11 +6,18 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from typing import Any, Final
 
 SHOWN: Final = 100
 LONGEST: Final = 2_000
 """Characters of a long value that are shown, from `_BEFORE` characters before its first difference."""
+LINES: Final = 500
+"""Lines of each of two texts that are compared."""
+LONGEST_LINE: Final = 500
+"""Characters of a line that are shown where two texts differ."""
+_AROUND: Final = 2
+"""Equal lines that are shown before and after those that differ."""
 _BEFORE: Final = 80
 
 _SPACE: Final = re.compile(r"\s|\\[nrtf]")
@@ -95,6 +102,46 @@ def changes(before: dict[str, Any] | None, after: dict[str, Any] | None) -> Chan
         for part, differing in by_part.items()
     )
     return Changes(parts, max(0, len(found) - SHOWN))
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of two texts that are compared. `kind` is `same`, `removed`, `added`, or `left out` for any number of
+    equal ones."""
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LineChanges:
+    """The lines in which two texts differ, with a few around them. `cut`: whether the texts have lines that were not
+    compared."""
+
+    lines: tuple[Line, ...]
+    cut: bool
+
+
+def line_changes(before: str, after: str) -> LineChanges:
+    """What differs between two texts, line by line."""
+    old, new = (text.split("\n") if text else [] for text in (before, after))
+    cut = max(len(old), len(new)) > LINES
+    old, new = old[:LINES], new[:LINES]
+    found: list[Line] = []
+    for group in SequenceMatcher(None, old, new).get_grouped_opcodes(_AROUND):
+        if group[0][1] or found:
+            found.append(Line("left out", ""))
+        for kind, i1, i2, j1, j2 in group:
+            if kind == "equal":
+                found += [Line("same", _line(line)) for line in old[i1:i2]]
+            else:
+                found += [Line("removed", _line(line)) for line in old[i1:i2]]
+                found += [Line("added", _line(line)) for line in new[j1:j2]]
+    return LineChanges(tuple(found), cut)
+
+
+def _line(text: str) -> str:
+    return text if len(text) <= LONGEST_LINE else f"{text[:LONGEST_LINE]}…"
 
 
 def _told(definition: dict[str, Any]) -> Iterator[tuple[_Place, str]]:

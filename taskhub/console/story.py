@@ -44,6 +44,7 @@ ACTIONS: Final[dict[str, tuple[str, str]]] = {
     "question.ran": ("check", "Ruled: it ran"),
     "question.unrun": ("arrow-path", "Ruled: it did not run"),
     "question.undecided": ("clock", "Nobody decided in time"),
+    "question.previewed": ("eye", "Ran its preview"),
     "question.passed.on": ("user", "Passed on to people"),
     "question.refused": ("x-mark", "Refused by the client"),
     "question.page.accept": ("arrow-top-right-on-square", "Opened the page for its user"),
@@ -260,7 +261,10 @@ def asked_again(detail: TaskDetail, question_id: int) -> str:
     """That the call needs another approval besides that of this question, since something has changed, as a sentence;
     empty if it does not."""
     if any(asked.id > question_id and asked.state is QuestionState.OPEN for asked in _approvals(detail)):
-        return "The call, its tool or the rules have changed meanwhile, so another approval has been asked for."
+        return (
+            "The call, its tool, its preview or the rules have changed meanwhile, so another approval has been asked"
+            " for."
+        )
     # Whoever claims the call asks again (`th_hold_back`). A call that runs was compared before.
     outdated = any(asked.id == question_id and asked.outdated for asked in _approvals(detail))
     if outdated and detail.task.state is not State.WORKING:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from taskhub.control.caller import Caller
 from taskhub.core.errors import Invalid, NotFound
 from taskhub.core.states import QuestionKind
-from taskhub.domain.questions import answer, inbox, rulings
+from taskhub.domain.questions import answer, inbox, previews, rulings
 from taskhub.domain.questions.answer import AnswerOutcome
 from taskhub.domain.questions.inbox import InboxItem, Obstacle
 from taskhub.domain.questions.kinds import KINDS
 from taskhub.lib.signs import without_invisible
+
+_STILL_RUNNING: Final = "The preview is still running: wait until it is here, then decide."
 
 
 def find_question(caller: Caller, question_id: int) -> InboxItem:
@@ -34,13 +36,14 @@ def find_question_of_task(caller: Caller, public_id: str, key: str) -> int | Non
 
 
 def decide_approval(
-    caller: Caller, item: InboxItem, *, approve: bool, reason: str = "", confirmed: str = ""
+    caller: Caller, item: InboxItem, *, approve: bool, reason: str = "", confirmed: str = "", preview: str = ""
 ) -> AnswerOutcome:
     """Approve or reject the call that the question is about. One rejection ends the task. Returns `COUNTED` for an
     approval below the quorum, `LATE` if the question is closed, `TWICE` if the caller has decided it already.
 
     Raises `Forbidden` if the question is not for the caller, and `Invalid` for a rejection without a reason, since the
-    agent reads the reason, or for an approval of a critical call if `confirmed` is not the name of its tool.
+    agent reads the reason, for an approval of a critical call if `confirmed` is not the name of its tool, or for one of
+    a call with a preview if `preview` is not the digest of what that has shown.
     """
     assert item.kind is QuestionKind.APPROVAL
     if early := closed_to(caller, item):
@@ -49,11 +52,23 @@ def decide_approval(
         raise Invalid("Enter a reason; the caller will see it.", field="reason")
     if approve and item.asking.critical and confirmed.strip() != item.tool_name:
         raise Invalid(f"To approve this critical call, type the name of its tool: {item.tool_name}", field="confirmed")
+    if approve and item.asking.preview is not None:
+        _check_preview(item, preview)
     outcome = answer.decide_approval(item.task_id, item.question, approve=approve, actor=caller.because(reason))
     if outcome is AnswerOutcome.BARRED:
         # What bars the caller came about since the question was read.
         closed_to(caller, find_question(caller, item.id))
+    if outcome is AnswerOutcome.PREVIEWING:
+        raise Invalid(_STILL_RUNNING, field="verdict")
     return outcome
+
+
+def _check_preview(item: InboxItem, seen: str) -> None:
+    shown = previews.shown_preview(item.id)
+    if shown is not None and shown.ended_at is None:
+        raise Invalid(_STILL_RUNNING, field="verdict")
+    if shown is not None and shown.digest != seen:
+        raise Invalid("The preview was not here yet when you decided: look at it, then decide.", field="verdict")
 
 
 def answer_question(caller: Caller, item: InboxItem, response: dict[str, Any]) -> AnswerOutcome:

@@ -120,8 +120,8 @@ def test_approving_what_has_changed_meanwhile_does_not_say_that_the_tool_runs(
     with monkeypatch.context() as patch:
         patch.setattr("taskhub.control.questions.decide_approval", decide)
         assert (
-            "Approved. The call, its tool or the rules have changed meanwhile, so another approval has been asked for"
-            in approve()
+            "Approved. The call, its tool, its preview or the rules have changed meanwhile,"
+            " so another approval has been asked for" in approve()
         )
     assert "does not run yet" not in text_of(mia.get("/inbox/"))
     assert "Approved. The tool runs now." in approve()

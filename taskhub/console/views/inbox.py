@@ -16,7 +16,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from taskhub.console import content, story
 from taskhub.console.access import page
-from taskhub.console.changes import changes
+from taskhub.console.changes import changes, line_changes
 from taskhub.console.forms.questions import RulingForm
 from taskhub.console.htmx import leave, partial_or_page, wants_partial
 from taskhub.console.questions import words_of
@@ -27,6 +27,7 @@ from taskhub.core.errors import Invalid, TaskHubError
 from taskhub.core.states import TERMINAL, QuestionKind, QuestionState, State
 from taskhub.domain.foreign import Foreign
 from taskhub.domain.questions import inbox as queries
+from taskhub.domain.questions import previews
 from taskhub.domain.questions.answer import AnswerOutcome
 from taskhub.domain.questions.inbox import InboxItem
 from taskhub.domain.questions.kinds import KINDS
@@ -83,7 +84,8 @@ def question_state(request: ConsoleRequest, pk: int) -> HttpResponse:
     replaced."""
     item = questions.find_question(request.caller, pk)
     context = {"item": item, "votes": queries.votes(pk), "closed": _closed_words(item), **_lost(item)}
-    return render(request, "console/inbox.html#state", {**context, "live": True})
+    context |= {"live": True, "beside": True, **_preview(item)}
+    return render(request, "console/inbox.html#state", context)
 
 
 @require_POST
@@ -147,6 +149,7 @@ def decide(request: ConsoleRequest, pk: int) -> HttpResponse:
             approve=approve,
             reason=form.cleaned_data["reason"],
             confirmed=form.cleaned_data["confirmed"],
+            preview=request.POST.get("preview", ""),
         )
     except Invalid as error:
         form.add_error(str(error.data["field"]), error.message)
@@ -240,8 +243,19 @@ def _chosen(request: ConsoleRequest, item: InboxItem, ask: Ask | None) -> dict[s
         "can_see_rules": request.caller.may("server.view"),
         **_would_wait(request, item),
         **_approved(item),
+        **_preview(item),
         **_lost(item),
     }
+
+
+def _preview(item: InboxItem) -> dict[str, Any]:
+    """The template context of the preview of an approval, and what it shows otherwise than the one that was approved
+    before."""
+    shown = previews.shown_preview(item.id) if item.asking.preview is not None else None
+    if shown is None:
+        return {}
+    differs = line_changes(shown.before or "", shown.text or "") if shown.changed and shown.ended_at else None
+    return {"preview": shown, "preview_differs": differs}
 
 
 def _approved(item: InboxItem) -> dict[str, Any]:

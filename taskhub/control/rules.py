@@ -1,5 +1,5 @@
-"""Use cases for the tenant's rules: see them and their versions, try and save the list, and see what it says of
-clients, tools and calls."""
+"""Use cases for the tenant's rules: see them and their versions, try and save the list, see what it says of clients,
+tools and calls, and begin and end a bypass."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 from taskhub.control.caller import Caller
+from taskhub.core.bypass import Bypass
 from taskhub.core.errors import NotFound
 from taskhub.core.rules import Rule, RuleList
 from taskhub.domain.catalogue.view import catalogue
 from taskhub.domain.clients import verdicts
 from taskhub.domain.clients.verdicts import PAGE_ROWS as ROWS
 from taskhub.domain.clients.verdicts import CallerPage, Calls, Sample, ToolPage
+from taskhub.domain.rules import bypasses as made
 from taskhub.domain.rules import changes, reads, trial
+from taskhub.domain.rules.bypasses import PastBypass
 from taskhub.domain.rules.lacking import Lack, lacks
 from taskhub.domain.rules.reads import PAGE_ROWS, Version, VersionRow
 from taskhub.domain.rules.trial import Trial
@@ -50,6 +53,26 @@ def save_rules(caller: Caller, rules: Sequence[Rule], *, expected: int, reason: 
     """
     caller.require("server.manage", what="save the rules")
     return changes.save_rules(caller.tenant_id, rules, expected=expected, reason=reason, actor=caller.actor)
+
+
+def begin_bypass(caller: Caller, *, minutes: int, reason: str, server_id: int | None = None) -> Bypass:
+    """Let calls pass that people would be asked about, for so many minutes; those of one server if `server_id` names
+    it. Raises `Forbidden`, `Invalid` naming the field, `NotFound` for the server, or `Refused` if a bypass is in
+    force."""
+    caller.require("server.manage", what="begin a bypass")
+    return made.begin_bypass(caller.tenant_id, minutes=minutes, reason=reason, server_id=server_id, actor=caller.actor)
+
+
+def end_bypass(caller: Caller, bypass_id: int) -> None:
+    """End the bypass before its time. Raises `Forbidden`, or `Refused` if it is over already."""
+    caller.require("server.manage", what="end a bypass")
+    made.end_bypass(caller.tenant_id, bypass_id, actor=caller.actor)
+
+
+def bypasses(caller: Caller) -> list[PastBypass]:
+    """The newest bypasses, newest first. Raises `Forbidden`."""
+    caller.require("server.view", what="see the bypasses")
+    return made.bypasses(caller.tenant_id)
 
 
 def rule_warnings(caller: Caller, rules: Sequence[Rule]) -> list[Lack]:

@@ -12,6 +12,7 @@ from difflib import SequenceMatcher
 from enum import StrEnum
 from typing import Any, Final
 
+from taskhub.core.bypass import Bypass
 from taskhub.core.errors import Invalid
 from taskhub.core.policy import MAX_GROUP, MAX_QUORUM
 from taskhub.lib import jsonx
@@ -108,10 +109,11 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class RuleList:
-    """The rules of a tenant, in their order. `version` is 0 where none were saved yet."""
+    """The rules of a tenant, in their order. `version` is 0 where none were saved yet. `bypass` is the one in force."""
 
     version: int
     rules: tuple[Rule, ...]
+    bypass: Bypass | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -333,16 +335,20 @@ class Verdict:
     """The names of the rules with `shadow` that matched before."""
     scopes: frozenset[str] | None = None
     """The scopes for which it was decided (`Client.scopes`)."""
+    bypass: Bypass | None = None
+    """The bypass by which the call is allowed: people would be asked about it else."""
 
     def stored(self) -> dict[str, Any] | None:
-        """It as a task keeps it; `None` where the tenant has no rules."""
-        if not self.version:
+        """It as a task keeps it; `None` where the tenant has no rules and no bypass let the call pass."""
+        if not self.version and self.bypass is None:
             return None
         kept: dict[str, Any] = {"then": str(self.then), "version": self.version}
         if self.rule is not None:
             kept |= {"rule": self.rule.name, "doubt": self.doubt}
             if self.rule.preview is not None and self.then is Then.ASK:
                 kept["preview"] = True
+        if self.bypass is not None:
+            kept["bypass"] = self.bypass.stored()
         if self.scopes is not None:
             kept["scopes"] = sorted(self.scopes)
         return kept

@@ -70,6 +70,7 @@ WORDS: Final = MappingProxyType({
     "preview_changed": "its preview shows something else than when it was approved",
     "undecided": "The rules could not be asked about it",
     "rules_changed": "the rules or the tool have changed since it was called",
+    "bypass_over": "the bypass that would have let it run is over",
 })  # fmt: skip
 
 

@@ -7,17 +7,18 @@ people are asked about is a task that is only decided (`core.versions.DECIDED_ON
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import partial
 from typing import Any, Final
 
+from taskhub.core.bypass import not_asked, passed
 from taskhub.core.errors import Forbidden, Invalid, NotFound, Refused, Unavailable
 from taskhub.core.hints import run_topic
 from taskhub.core.names import IDEMPOTENCY_KEY
 from taskhub.core.records import Principal, TaskRecord, ToolRecord
-from taskhub.core.rules import Then
+from taskhub.core.rules import NO_VERDICT, Then, Verdict
 from taskhub.core.states import State
 from taskhub.core.versions import DECIDED_ONLY
 from taskhub.domain.permits.records import DEFAULT_SECONDS, WANTED_SECONDS, Permit, Redemption
@@ -141,11 +142,13 @@ async def request_approval(hub: Hub, incoming: Incoming, wanted: Wanted, *, wait
             context_id=principal.context_id,
             tool=tool,
             arguments_sha256=arguments_digest(wanted.arguments),
-            rules_version=verdict.version,
+            verdict=verdict,
             seconds=wanted.valid_seconds,
             actor=actor_of(incoming),
         )
-        return _of_permit(await hub.lanes.run(issue))
+        issued = _of_permit(await hub.lanes.run(issue))
+        let_pass = passed(verdict.stored())
+        return issued if let_pass is None else replace(issued, message=not_asked(let_pass))
     made = await created(
         hub,
         incoming,
@@ -197,14 +200,16 @@ async def redeem(
     if not is_signed(held, permit):
         raise await _not_redeemed(hub, incoming, held, "not_this_permit", "This is not the permit of this approval.")
     digest = arguments_digest(arguments)
+    verdict = NO_VERDICT
     if digest == held.arguments_sha256 and held.redeemed_at is None and not held.expired:
-        await _check_rules(hub, incoming, held, arguments, program)
+        verdict = await _check_rules(hub, incoming, held, arguments, program)
     outcome = await hub.lanes.run(
         partial(
             redeem_permit,
             public_id,
             context_id=principal.context_id,
             arguments_sha256=digest,
+            verdict=verdict,
             actor=actor_of(incoming),
         )
     )
@@ -215,22 +220,26 @@ async def redeem(
     return Approval(Status.REDEEMED, public_id, "Make the call now: this permit is used.")
 
 
-async def _check_rules(hub: Hub, incoming: Incoming, held: Permit, arguments: dict[str, Any], program: str) -> None:
+async def _check_rules(hub: Hub, incoming: Incoming, held: Permit, arguments: dict[str, Any], program: str) -> Verdict:
+    """What the rules say of the call now, if it may be made."""
     try:
         tool = await _tool(hub, incoming.principal, held.server, held.tool)
     except NotFound:
         message = _WHY[Redemption.WITHDRAWN]
         raise await _not_redeemed(hub, incoming, held, Redemption.WITHDRAWN, message) from None
-    verdict = (await hub.catalogue(incoming.principal)).rules.decide(
-        client_of(incoming.principal), tool, arguments, program=program, now=datetime.now(UTC)
-    )
+    rules = (await hub.catalogue(incoming.principal)).rules
+    verdict = rules.decide(client_of(incoming.principal), tool, arguments, program=program, now=datetime.now(UTC))
     if verdict.then is Then.DENY:
         raise await _not_redeemed(hub, incoming, held, "denied", "A rule denies this call now.")
     if (wanted := approval_question(tool, arguments, verdict)) is None:
-        return
+        return verdict
     stands = partial(approval_stands, incoming.principal.tenant_id, held.public_id, wanted, verdict)
     if not held.asked or (verdict.version != held.rules_version and not await hub.lanes.run(stands)):
-        raise await _not_redeemed(hub, incoming, held, "approval_needed", "This call needs an approval now; ask again.")
+        verdict = rules.let_pass(verdict, tool)
+        if verdict.bypass is None:
+            message = "This call needs an approval now; ask again."
+            raise await _not_redeemed(hub, incoming, held, "approval_needed", message)
+    return verdict
 
 
 async def _not_redeemed(hub: Hub, incoming: Incoming, held: Permit, why: str, message: str) -> NotRedeemed:

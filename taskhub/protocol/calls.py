@@ -99,6 +99,7 @@ async def judged(
     rules = (await hub.catalogue(incoming.principal)).rules
     program = name if isinstance(name, str) else ""
     verdict = rules.decide(client_of(incoming.principal), tool, arguments, program=program, now=datetime.now(UTC))
+    verdict = rules.let_pass(verdict, tool)
     if verdict.then is Then.DENY or verdict.shadows:
         await _recorded(hub, incoming, tool, arguments, verdict)
     if verdict.then is Then.DENY:

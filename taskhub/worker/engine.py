@@ -43,6 +43,7 @@ from taskhub.domain.catalogue.connection_tests import take_tests
 from taskhub.domain.catalogue.sync import enabled_servers
 from taskhub.domain.relays.interests import followed_resources
 from taskhub.domain.relays.writes import sweep_relays
+from taskhub.domain.rules.bypasses import close_overdue
 from taskhub.domain.tasks import run as lifecycle
 from taskhub.domain.tasks.checks import take_checks
 from taskhub.domain.tasks.sweep import sweep
@@ -131,6 +132,7 @@ class Engine:
         self.chores.every("heartbeat", HEARTBEAT_SECONDS, self._beat, vital=True)
         self.chores.every("leases", settings.TASKHUB_LEASE_SECONDS / 3, self._renew, vital=True)
         self.chores.every("sweep", SWEEP_SECONDS, self._sweep)
+        self.chores.every("ends of bypasses", SWEEP_SECONDS, lambda: self.lanes.run(close_overdue))
         self.chores.every("sweep of relays", SWEEP_SECONDS, lambda: self.lanes.run(sweep_relays))
         self.chores.every("outcome checks", SWEEP_SECONDS, self._check_outcomes)
         self.chores.every("previews", SWEEP_SECONDS, self.previews.look)

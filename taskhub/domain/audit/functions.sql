@@ -77,6 +77,24 @@ BEGIN
     RETURN NULL;
 END $$;
 
+-- Records that a bypass let a call pass, so that whoever reads the log finds all of them under one name. `p_permit` is
+-- the permit of a call that its client makes itself.
+CREATE OR REPLACE FUNCTION th_bypassed(p_tenant bigint, p_task bigint, p_context bigint, p_target text, p_bypass jsonb,
+                                       p_rule text, p_permit text) RETURNS void LANGUAGE sql AS $$
+    INSERT INTO event (tenant_id, task_id, action, actor, door, address, context_id, user_id, target, after)
+    VALUES (p_tenant, p_task, 'rules.bypassed', coalesce(th_who('name'), session_user), coalesce(th_who('door'), 'sql'),
+            coalesce(th_who('address'), ''), p_context, th_who('user_id')::bigint, p_target,
+            jsonb_strip_nulls(jsonb_build_object('bypass', p_bypass, 'rule', p_rule, 'permit', p_permit)))
+$$;
+
+-- Trigger of `task`, for each row that a bypass let pass: at the commit, so after the event of the task itself.
+CREATE OR REPLACE FUNCTION task_bypassed() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM th_bypassed(NEW.tenant_id, NEW.id, NEW.context_id, NEW.tool_name, NEW.decided -> 'bypass',
+                        NEW.decided ->> 'rule', NULL);
+    RETURN NULL;
+END $$;
+
 -- Records a refused write under an old epoch: of a worker that had lost the task.
 CREATE OR REPLACE FUNCTION th_record_stale(p_id bigint, p_epoch int, p_what text) RETURNS void LANGUAGE sql AS $$
     INSERT INTO event (tenant_id, task_id, action, actor, door, context_id, target, after)

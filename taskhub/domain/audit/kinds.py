@@ -28,7 +28,7 @@ EVENTS: Final[dict[str, Shape]] = {
         "A call became a task.", after=f"{_TASK} arguments_sha256? definition_sha256? answers_sha256? decided?"
     ),
     "task.decided": Shape(
-        "The rules decided a call again, since they or the tool had changed when a worker took it.",
+        "The rules decided a call again: they or the tool had changed when a worker took it, or its bypass was over.",
         "decided?",
         "decided",
     ),
@@ -171,6 +171,21 @@ EVENTS: Final[dict[str, Shape]] = {
     ),
     "rules.denied": Shape(
         "A rule denied a call, and no task was made.", after="rule version doubt server arguments_sha256"
+    ),
+    "rules.bypass_started": Shape(
+        "Somebody began a bypass: until its end calls run that people would be asked about. `server` if only those of"
+        " one server.",
+        after="bypass until reason minutes server?",
+    ),
+    "rules.bypass_ended": Shape(
+        "A bypass is over: somebody ended it, or its time was over (`in_time`), noted when a worker or the next bypass"
+        " found it.",
+        after="bypass in_time",
+    ),
+    "rules.bypassed": Shape(
+        "A bypass let a call pass that people would have been asked about: when the call was made, when it was decided"
+        " again, or when its client asked for or used a permit.",
+        after="bypass rule? permit?",
     ),
     "rules.tried": Shape(
         "Rules on trial matched a call, which they did not decide.", after="rules version server arguments_sha256"

@@ -22,15 +22,26 @@ BEGIN
     RETURN moment + make_interval(secs => p_seconds);
 END $$;
 
--- Issues a permit for a call that a rule allowed.
+-- Issues a permit for a call that a rule allowed; or about which people would have been asked, and the bypass in
+-- `p_passed` let it pass: what a task keeps of its verdict.
 CREATE OR REPLACE FUNCTION issue_permit(p_id text, p_tenant bigint, p_context bigint, p_tool bigint, p_arguments text,
-                                        p_definition text, p_rules int, p_seconds int, p_who text)
+                                        p_definition text, p_rules int, p_seconds int, p_passed jsonb, p_who text)
 RETURNS timestamptz LANGUAGE plpgsql AS $$
+DECLARE
+    expires timestamptz;
 BEGIN
     PERFORM set_config('th.who', p_who, true);
-    RETURN th_issue_permit(p_id, p_tenant, p_context, p_tool, decode(p_arguments, 'hex'), decode(p_definition, 'hex'),
-                           p_rules, p_seconds, NULL);
+    expires := th_issue_permit(p_id, p_tenant, p_context, p_tool, decode(p_arguments, 'hex'),
+                               decode(p_definition, 'hex'), p_rules, p_seconds, NULL);
+    PERFORM th_permit_bypassed(p_id, p_passed);
+    RETURN expires;
 END $$;
+
+-- Records that a bypass let the call of a permit pass; nothing without one.
+CREATE OR REPLACE FUNCTION th_permit_bypassed(p_id text, p_passed jsonb) RETURNS void LANGUAGE sql AS $$
+    SELECT th_bypassed(p.tenant_id, NULL, p.context_id, o.exposed_name, p_passed -> 'bypass', p_passed ->> 'rule', p_id)
+    FROM permit p JOIN tool o ON o.id = p.tool_id WHERE p.public_id = p_id AND p_passed ? 'bypass'
+$$;
 
 -- Ends a task that is only decided, after people have approved its call: with a permit, or with an error if the call
 -- could not run any more (th_unfit), such as when the tool has changed since people were asked. The caller holds the
@@ -64,9 +75,9 @@ END $$;
 -- Redeems a permit. Returns 'redeemed', or why not: 'unknown' (this client has no such permit), 'other_arguments',
 -- 'used', 'expired', 'withdrawn' (the tool or its server is off), 'tool_changed'; and if people approved it, as for a
 -- call that a worker takes (th_unfit), 'call_changed' (such as the server's address) or 'approver_left'. The lock of
--- the row makes the second of two that come at once wait for the first.
-CREATE OR REPLACE FUNCTION redeem_permit(p_id text, p_context bigint, p_arguments text, p_who text) RETURNS text
-LANGUAGE plpgsql AS $$
+-- the row makes the second of two that come at once wait for the first. `p_passed` as in issue_permit.
+CREATE OR REPLACE FUNCTION redeem_permit(p_id text, p_context bigint, p_arguments text, p_passed jsonb, p_who text)
+RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     held record;
     unfit text;
@@ -105,6 +116,7 @@ BEGIN
            coalesce(th_who('door'), 'sql'), coalesce(th_who('address'), ''), p_context, o.exposed_name,
            jsonb_build_object('permit', p_id) || th_digests(held.arguments_digest, held.tool_digest)
     FROM tool o WHERE o.id = held.tool_id;
+    PERFORM th_permit_bypassed(p_id, p_passed);
     RETURN 'redeemed';
 EXCEPTION WHEN SQLSTATE 'TH012' THEN
     RETURN 'expired';  -- between the check above and the guard

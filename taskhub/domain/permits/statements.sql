@@ -12,11 +12,11 @@ JOIN server AS s ON s.id = o.server_id
 WHERE p.public_id = :public_id AND p.context_id = :context;
 
 -- write: issue_permit(id text, tenant bigint, context bigint, tool bigint, arguments text, definition text, rules int,
---     seconds int, who text) -> datetime
-SELECT issue_permit(:id, :tenant, :context, :tool, :arguments, :definition, :rules, :seconds, :who);
+--     seconds int, passed jsonb, who text) -> datetime
+SELECT issue_permit(:id, :tenant, :context, :tool, :arguments, :definition, :rules, :seconds, :passed, :who);
 
--- write: redeem_permit(id text, context bigint, arguments text, who text) -> Redemption
-SELECT redeem_permit(:id, :context, :arguments, :who);
+-- write: redeem_permit(id text, context bigint, arguments text, passed jsonb, who text) -> Redemption
+SELECT redeem_permit(:id, :context, :arguments, :passed, :who);
 
 -- write: purge_permits(kept_hours int, most int) -> rowcount
 DELETE FROM permit WHERE id IN (

@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 
 from taskhub.core.records import Actor, ToolRecord
+from taskhub.core.rules import NO_VERDICT, Verdict
 from taskhub.domain.audit.record import record_event
 from taskhub.domain.changes import change, who
 from taskhub.domain.permits.records import KEPT_HOURS, Permit, Redemption
-from taskhub.lib import ids
+from taskhub.lib import ids, jsonx
 from taskhub.store import statements
 
 _OWNED = statements.maybe("owned_permit", Permit)
@@ -28,11 +29,11 @@ def issue_permit(
     context_id: int,
     tool: ToolRecord,
     arguments_sha256: str,
-    rules_version: int,
+    verdict: Verdict,
     seconds: int,
     actor: Actor,
 ) -> Permit:
-    """Issue a permit for a call that needs no approval. Raises `Unavailable`."""
+    """Issue a permit for a call that needs no approval, by this verdict of the rules. Raises `Unavailable`."""
     public_id = ids.public_id()
     change(
         _ISSUE,
@@ -42,8 +43,9 @@ def issue_permit(
         tool=tool.id,
         arguments=arguments_sha256,
         definition=tool.digest,
-        rules=rules_version,
+        rules=verdict.version,
         seconds=seconds,
+        passed=_passed(verdict),
         who=who(actor),
     )
     made = owned_permit(public_id, context_id)
@@ -51,9 +53,24 @@ def issue_permit(
     return made
 
 
-def redeem_permit(public_id: str, *, context_id: int, arguments_sha256: str, actor: Actor) -> Redemption:
-    """Redeem the permit for these arguments. Of any number of attempts, one at most is `REDEEMED`."""
-    return change(_REDEEM, id=public_id, context=context_id, arguments=arguments_sha256, who=who(actor))
+def redeem_permit(
+    public_id: str, *, context_id: int, arguments_sha256: str, verdict: Verdict = NO_VERDICT, actor: Actor
+) -> Redemption:
+    """Redeem the permit for these arguments, which the rules have decided again with this verdict. Of any number of
+    attempts, one at most is `REDEEMED`."""
+    return change(
+        _REDEEM,
+        id=public_id,
+        context=context_id,
+        arguments=arguments_sha256,
+        passed=_passed(verdict),
+        who=who(actor),
+    )
+
+
+def _passed(verdict: Verdict) -> str | None:
+    """The verdict as JSON, if it names the bypass that let the call pass."""
+    return None if verdict.bypass is None else jsonx.encode(verdict.stored()).decode()
 
 
 def record_refusal(permit: Permit, why: str, *, tenant_id: int, actor: Actor) -> None:

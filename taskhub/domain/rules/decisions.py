@@ -6,13 +6,13 @@ A rule that is in doubt (`expressions`) matches if it hides, denies or asks, and
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
 from taskhub.core.errors import Invalid
 from taskhub.core.records import ToolRecord
-from taskhub.core.rules import Client, Rule, RuleList, Then, Verdict
+from taskhub.core.rules import Client, Risk, Rule, RuleList, Then, Verdict
 from taskhub.domain.rules.conditions import MISSING, alone, may_be_json, schema_of
 from taskhub.domain.rules.expressions import Expression, Values, absent_values, argument_values, compiled
 from taskhub.domain.rules.kinds import check_kinds
@@ -94,6 +94,16 @@ class Rules:
             then = Then.DENY if one.rule.then is Then.HIDE else one.rule.then
             return Verdict(then, one.rule, self.version, met is None, tuple(shadows), client.scopes)
         return Verdict(Then.ALLOW, None, self.version, shadows=tuple(shadows), scopes=client.scopes)
+
+    def let_pass(self, verdict: Verdict, tool: ToolRecord) -> Verdict:
+        """The verdict under the bypass that is in force: a call about which the rule would ask is allowed, unless the
+        rule calls it critical."""
+        bypass, rule = self.listed.bypass, verdict.rule
+        if verdict.then is not Then.ASK or rule is None or rule.risk is Risk.CRITICAL:
+            return verdict
+        if bypass is None or not bypass.counts_for(tool.server_id):
+            return verdict
+        return replace(verdict, then=Then.ALLOW, bypass=bypass)
 
     def hides(self, client: Client, tool: ToolRecord) -> bool:
         """Whether the client may not know of the tool. Rules that speak of a call, and not of client, server and tool

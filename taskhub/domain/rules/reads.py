@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
+from taskhub.core.bypass import Bypass
 from taskhub.core.rules import Rule, RuleList, list_from_json
 from taskhub.store import statements
 
@@ -37,14 +39,25 @@ def _stored(value: Any) -> tuple[Rule, ...]:
     return list_from_json(statements.from_json(value))
 
 
-_PRESENT = statements.maybe("present_rules", RuleList, convert={"rules": _stored})
+def _bypass(value: Any) -> Bypass:
+    found = statements.from_json(value)
+    times = {name: datetime.fromisoformat(found[name]) for name in ("began_at", "ends_at")}
+    return Bypass(**{**found, **times})
+
+
+_PRESENT = statements.one("present_rules", RuleList, convert={"rules": _stored, "bypass": _bypass})
 _VERSIONS = statements.many("rule_versions", VersionRow)
 _VERSION = statements.maybe("rule_version", Version, convert={"rules": _stored})
 
 
 def present(tenant_id: int) -> RuleList:
-    """The tenant's rules that are in force."""
-    return _PRESENT(tenant=tenant_id) or RuleList(version=0, rules=())
+    """The tenant's rules that are in force, and its bypass."""
+    asked = time.monotonic()
+    found = _PRESENT(tenant=tenant_id)
+    if found.bypass is None:
+        return found
+    # Since before it was read: so it may be over here a moment too early, and never too late.
+    return replace(found, bypass=replace(found.bypass, over_at=asked + found.bypass.over_at))
 
 
 def versions(tenant_id: int, *, before: int | None = None, most: int = PAGE_ROWS) -> list[VersionRow]:

@@ -4,8 +4,50 @@
 v.number, v.digest, v.made_at, v.made_by, v.reason, json_array_length(v.rules) AS size
 */
 
--- read: present_rules(tenant bigint) -> RuleList | None
-SELECT v.number AS version, v.rules FROM rule_version AS v WHERE v.tenant_id = :tenant ORDER BY v.number DESC LIMIT 1;
+/* fragment: bypass_columns
+b.id, b.reason, b.made_by AS begun_by, b.began_at, b.ends_at, b.server_id, coalesce(s.name, '') AS server
+*/
+/* fragment: bypass_in_force
+bypass AS b LEFT JOIN server AS s ON s.id = b.server_id
+WHERE b.tenant_id = :tenant AND b.ended_at IS NULL AND b.ends_at > clock_timestamp()
+*/
+
+-- read: present_rules(tenant bigint) -> RuleList
+-- With the bypass that is in force, if there is one: `over_at` are the seconds that are left of it.
+SELECT coalesce(v.number, 0) AS version, coalesce(v.rules, '[]') AS rules, (
+    SELECT row_to_json(f) FROM (
+        SELECT {bypass_columns}, extract(EPOCH FROM b.ends_at - clock_timestamp()) AS over_at
+        FROM {bypass_in_force}) AS f) AS bypass
+FROM (VALUES (:tenant)) AS t (id)
+LEFT JOIN LATERAL (SELECT r.number, r.rules FROM rule_version AS r WHERE r.tenant_id = t.id
+                   ORDER BY r.number DESC LIMIT 1) AS v ON true;
+
+-- read: present_bypass(tenant bigint) -> Bypass | None
+SELECT {bypass_columns} FROM {bypass_in_force};
+
+-- read fresh: bypasses(tenant bigint, most int) -> list[PastBypass]
+SELECT {bypass_columns}, b.ended_at FROM bypass AS b LEFT JOIN server AS s ON s.id = b.server_id
+WHERE b.tenant_id = :tenant ORDER BY b.id DESC LIMIT :most;
+
+-- write: begin_bypass(tenant bigint, server bigint, minutes int, reason text, made_by text) -> int | None
+-- The id of the new bypass; nothing if there is one already. Overdue ones have to be closed before.
+INSERT INTO bypass (tenant_id, server_id, reason, made_by, began_at, ends_at)
+SELECT :tenant, :server, :reason, :made_by, n.now, n.now + make_interval(mins => :minutes)
+FROM (SELECT clock_timestamp() AS now) AS n
+ON CONFLICT (tenant_id) WHERE ended_at IS NULL DO NOTHING
+RETURNING id;
+
+-- write: end_bypass(tenant bigint, bypass bigint) -> int | None
+-- The trigger sets the time.
+UPDATE bypass AS b SET ended_at = clock_timestamp()
+WHERE b.tenant_id = :tenant AND b.id = :bypass AND b.ended_at IS NULL AND b.ends_at > clock_timestamp()
+RETURNING b.id;
+
+-- write: close_overdue(tenant bigint) -> list[Overdue]
+-- Notes the end of bypasses whose time is over; `tenant` null for all tenants.
+UPDATE bypass AS b SET ended_at = b.ends_at
+WHERE (:tenant IS NULL OR b.tenant_id = :tenant) AND b.ended_at IS NULL AND b.ends_at <= clock_timestamp()
+RETURNING b.id, b.tenant_id;
 
 -- read fresh: rule_versions(tenant bigint, before bigint, most int) -> list[VersionRow]
 SELECT {version_columns} FROM rule_version AS v

@@ -141,7 +141,8 @@ $$;
 -- task of each.
 -- Where a client has a session at a server in another living worker (upstream_session), its tasks for that server are
 -- left to that worker: the pairs of client and server are in away_contexts and away_servers.
--- `to_decide`: the rules or the tool are not those by which the rules decided the task last (decide_again).
+-- `to_decide`: the rules or the tool are not those by which the rules decided the task last, or the bypass that let it
+-- pass is over (decide_again).
 -- `r_more`: more tasks could run once a task ends. `r_skipped`: another transaction held the lock of a task that waits
 -- for nothing else, so the worker should look again soon. If nothing was taken, one row has both and otherwise nulls.
 -- `r_since` is where the next claim may start (p_since): no queued task is older. Without it every claim would walk
@@ -340,7 +341,8 @@ BEGIN
         WITH taken AS MATERIALIZED (
             SELECT w.id, w.public_id, w.lease_epoch, w.tenant_id, w.tool_id, w.context_id, w.arguments, w.answers,
                    w.upstream_state, w.client_capabilities, w.trace, w.run_seconds, w.revision, w.tool_digest,
-                   coalesce((w.decided ->> 'version')::int, 0) AS rules_version
+                   coalesce((w.decided ->> 'version')::int, 0) AS rules_version,
+                   (w.decided #>> '{bypass,id}')::bigint AS bypass_id
             FROM task w WHERE w.id = ANY (chosen)
         )
         SELECT t.id, t.public_id::text, t.lease_epoch, t.tenant_id, s.id, s.name::text, o.id, o.name::text,
@@ -354,7 +356,10 @@ BEGIN
                          GROUP BY l.upstream_key)), '{}')::text,
                t.upstream_state::text, t.client_capabilities::text, t.trace::text, o.question_audience::text,
                t.run_seconds, t.answers::text, t.context_id, t.revision::text,
-               t.rules_version <> v.present OR v.present > 0 AND t.tool_digest <> decode(o.digest, 'hex'), more,
+               t.rules_version <> v.present OR v.present > 0 AND t.tool_digest <> decode(o.digest, 'hex')
+               OR t.bypass_id IS NOT NULL AND NOT EXISTS (
+                   SELECT FROM bypass b
+                   WHERE b.id = t.bypass_id AND b.ended_at IS NULL AND b.ends_at > clock_timestamp()), more,
                CASE WHEN full_contexts IS NULL AND NOT skipped THEN latest END, skipped, held_back
         FROM taken t JOIN tool o ON o.id = t.tool_id JOIN server s ON s.id = o.server_id
         CROSS JOIN LATERAL (SELECT coalesce(max(r.number), 0) AS present FROM rule_version r
@@ -367,15 +372,16 @@ CREATE OR REPLACE FUNCTION th_approval_key(p_id bigint) RETURNS text LANGUAGE sq
     FROM question WHERE task_id = p_id AND kind = 'approval'
 $$;
 
--- Stores what the rules say of a claimed task that they decided before in another version, or for another definition of
--- its tool. With `p_approval`, a question as an array of one, people are asked; with `p_refusal`, what its caller is
--- told, it ends; with neither it may run. Returns whether it may: otherwise the worker has lost it.
+-- Stores what the rules say of a claimed task that they decided before in another version, for another definition of
+-- its tool, or under a bypass that is over. With `p_approval`, a question as an array of one, people are asked; with
+-- `p_refusal`, what its caller is told, it ends; with neither it may run. Returns whether it may: otherwise the worker
+-- has lost it.
 CREATE OR REPLACE FUNCTION decide_again(p_id bigint, p_epoch int, p_decided jsonb, p_approval json, p_refusal text,
                                         p_who text)
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     held record;
-    why text := th_words('rules_changed');
+    why text;
 BEGIN
     PERFORM set_config('th.who', p_who, true);
     SELECT t.tenant_id, t.context_id, t.tool_name, t.decided, t.cancel_requested_at INTO held FROM task t
@@ -398,6 +404,7 @@ BEGIN
         PERFORM th_close_attempt(p_id, p_epoch, 'faulted', p_refusal);
         RETURN false;
     END IF;
+    why := th_words(CASE WHEN held.decided ? 'bypass' THEN 'bypass_over' ELSE 'rules_changed' END);
     PERFORM th_open_questions(p_id, held.tenant_id, json_build_array((
         SELECT json_object_agg(e.key, CASE WHEN e.key = 'key' THEN to_json(th_approval_key(p_id)) ELSE e.value END)
         FROM json_each(p_approval -> 0) e)), false);

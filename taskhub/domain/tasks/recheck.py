@@ -1,11 +1,12 @@
-"""Decides calls again by the rules in force: of a claimed task, where rules or tool have changed, and of a task that is
-run again."""
+"""Decides calls again by the rules in force: of a claimed task, where rules or tool have changed or the bypass that let
+it pass is over, and of a task that is run again."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from taskhub.core.bypass import passed
 from taskhub.core.records import Actor, Claim, NewQuestion, ToolRecord
 from taskhub.core.rules import Client, Then, Verdict
 from taskhub.core.states import QuestionKind
@@ -55,10 +56,13 @@ def may_run(claim: Claim, rules: dict[int, Rules], *, actor: Actor) -> bool:
         rules[claim.tenant_id] = Rules(present(claim.tenant_id))
     verdict = decide(task, tool, rules[claim.tenant_id])
     approval = None if verdict.then is Then.DENY else approval_question(tool, task.arguments, verdict)
-    if approval is not None:
-        approval = None if _stands(task, approval, verdict) else _again(approval)
-    decided = verdict.stored()
-    assert decided is not None
+    if approval is not None and _stands(task, approval, verdict):
+        approval = None
+    elif approval is not None:
+        verdict = rules[claim.tenant_id].let_pass(verdict, tool)
+        approval = None if verdict.bypass is not None else _again(approval, task)
+    # Where a bypass let the call pass, and there are no rules, there is still something to replace.
+    decided = verdict.stored() or {"then": str(verdict.then), "version": verdict.version}
     return change(
         _DECIDE_AGAIN,
         claim.task_id,
@@ -76,8 +80,11 @@ def has_preview(task_id: int) -> bool:
     return Task.objects.filter(pk=task_id, decided__has_key="preview").exists()
 
 
-def _again(approval: NewQuestion) -> NewQuestion:
-    """The approval, which says that the rules decided the call again."""
+def _again(approval: NewQuestion, task: Task) -> NewQuestion:
+    """The approval, which says why it is asked for only now: the bypass that let the call pass is over, or the rules
+    decided the call again."""
+    if passed(task.decided) is not None:
+        return replace(approval, params={**approval.params, "asked_again": "bypass_over"})
     return replace(approval, params={**approval.params, "decided": {**approval.params["decided"], "again": True}})
 
 

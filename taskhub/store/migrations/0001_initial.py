@@ -1,10 +1,12 @@
 """All tables. What Django has no words for is in `0001_initial.sql`; functions and triggers are loaded beside it
 (`store/functions.py`). Written by makemigrations, but for the events."""
 
+import datetime
 from pathlib import Path
 
 import django.contrib.postgres.fields
 import django.db.models.deletion
+import django.db.models.expressions
 import django.db.models.functions.datetime
 from django.conf import settings
 from django.db import migrations, models
@@ -952,6 +954,69 @@ class Migration(migrations.Migration):
                 "constraints": [
                     models.UniqueConstraint(fields=("tenant", "number"), name="rule_version_number_unique"),
                     models.CheckConstraint(condition=models.Q(("number__gte", 1)), name="rule_version_number_positive"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="Bypass",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("reason", models.CharField(max_length=200)),
+                ("made_by", models.CharField(max_length=255)),
+                ("began_at", models.DateTimeField(db_default=models.Func(function="clock_timestamp"))),
+                ("ends_at", models.DateTimeField()),
+                ("ended_at", models.DateTimeField(null=True)),
+                (
+                    "server",
+                    models.ForeignKey(
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="store.server",
+                    ),
+                ),
+                (
+                    "tenant",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="store.tenant",
+                    ),
+                ),
+            ],
+            options={
+                "db_table": "bypass",
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("ended_at__isnull", True)),
+                        fields=("tenant",),
+                        name="bypass_one_at_a_time",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("ends_at__gt", models.F("began_at")),
+                            (
+                                "ends_at__lte",
+                                django.db.models.expressions.CombinedExpression(
+                                    models.F("began_at"), "+", models.Value(datetime.timedelta(days=1))
+                                ),
+                            ),
+                        ),
+                        name="bypass_is_short",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("ended_at__isnull", True),
+                            models.Q(("ended_at__gte", models.F("began_at")), ("ended_at__lte", models.F("ends_at"))),
+                            _connector="OR",
+                        ),
+                        name="bypass_ends_in_its_time",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("reason", ""), _negated=True), name="bypass_has_a_reason"
+                    ),
                 ],
             },
         ),

@@ -1,10 +1,14 @@
-"""The rules of tenants, as versions that are only ever added."""
+"""The rules of tenants, as versions that are only ever added, and the times in which nobody is asked."""
+
+from datetime import timedelta
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 
+from taskhub.core.bypass import MAX_MINUTES, MAX_REASON
 from taskhub.store.fields import JsonText
 from taskhub.store.models.people import Tenant
+from taskhub.store.models.servers import Server
 
 
 class RuleVersion(models.Model):
@@ -31,3 +35,37 @@ class RuleVersion(models.Model):
 
     def __str__(self) -> str:
         return f"version {self.number} of the rules of {self.tenant_id}"
+
+
+class Bypass(models.Model):
+    """A time in which calls of a tenant run that people would be asked about. The trigger `bypass_guard` refuses every
+    change but its end."""
+
+    tenant = models.ForeignKey(Tenant, models.PROTECT, related_name="+", db_index=False)
+    server = models.ForeignKey(Server, models.PROTECT, null=True, related_name="+", db_index=False)
+    """The server whose calls it lets pass; those of all servers if it is null."""
+    reason = models.CharField(max_length=MAX_REASON)
+    made_by = models.CharField(max_length=255)
+    began_at = models.DateTimeField(db_default=models.Func(function="clock_timestamp"))
+    ends_at = models.DateTimeField()
+    """It is over then, whether or not anybody notes its end."""
+    ended_at = models.DateTimeField(null=True)
+    """When somebody ended it; or `ends_at`, once its end was noted."""
+
+    class Meta:
+        db_table = "bypass"
+        constraints = [
+            models.UniqueConstraint(fields=["tenant"], condition=Q(ended_at__isnull=True), name="bypass_one_at_a_time"),
+            models.CheckConstraint(
+                condition=Q(ends_at__gt=F("began_at"), ends_at__lte=F("began_at") + timedelta(minutes=MAX_MINUTES)),
+                name="bypass_is_short",
+            ),
+            models.CheckConstraint(
+                condition=Q(ended_at__isnull=True) | Q(ended_at__gte=F("began_at"), ended_at__lte=F("ends_at")),
+                name="bypass_ends_in_its_time",
+            ),
+            models.CheckConstraint(condition=~Q(reason=""), name="bypass_has_a_reason"),
+        ]
+
+    def __str__(self) -> str:
+        return f"bypass {self.pk} of {self.tenant_id}"

@@ -5,6 +5,7 @@
 --   TH009 the last admin of a tenant             TH010 a removed server
 --   TH011 a deferred call and its task           TH012 a permit
 --   TH013 a preview
+--   TH014 a bypass
 -- The pairs of states in task_guard repeat taskhub.core.states.PAIRS; a test compares the two.
 
 CREATE OR REPLACE FUNCTION th_who(part text) RETURNS text LANGUAGE sql STABLE AS $$
@@ -290,5 +291,20 @@ BEGIN
     IF NEW.redeemed_at >= OLD.expires_at THEN
         RAISE EXCEPTION 'permit % has expired', OLD.public_id USING ERRCODE = 'TH012';
     END IF;
+    RETURN NEW;
+END $$;
+
+-- A bypass changes once, when its end is noted: by then at the latest, when it was to end. It is never deleted: calls
+-- name it.
+CREATE OR REPLACE FUNCTION bypass_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'DELETE' THEN
+        RAISE EXCEPTION 'bypass % stays', OLD.id USING ERRCODE = 'TH014';
+    END IF;
+    IF OLD.ended_at IS NOT NULL OR NEW.ended_at IS NULL
+       OR to_jsonb(NEW) - 'ended_at' IS DISTINCT FROM to_jsonb(OLD) - 'ended_at' THEN
+        RAISE EXCEPTION 'bypass % ends once and changes in no other way', OLD.id USING ERRCODE = 'TH014';
+    END IF;
+    NEW.ended_at := least(clock_timestamp(), OLD.ends_at);
     RETURN NEW;
 END $$;

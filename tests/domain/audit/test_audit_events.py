@@ -8,12 +8,14 @@ import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import taskhub
+from taskhub.core.bypass import Bypass
 from taskhub.core.records import Actor
 from taskhub.core.rules import Otherwise, Preview, Rule, Then, Verdict
 from taskhub.core.states import TERMINAL, TRANSITIONS, Door, QuestionKind
@@ -57,6 +59,7 @@ IN_DATABASE = {
     "question.refused",
     "permit.issued",
     "permit.redeemed",
+    "rules.bypassed",
     *(f"question.page.{verdict}" for verdict in PAGE_VERDICTS),
 }
 ADA = Actor(name="ada", door=Door.WEB)
@@ -100,7 +103,7 @@ def test_no_event_is_written_down_that_nobody_records() -> None:
 
 def test_what_sql_records_is_driven_below() -> None:
     texts = [file.read_text() for file in (HOME / "domain").rglob("*.sql")]
-    spelled = {word for text in texts for word in re.findall(r"'((?:task|question|permit)\.[a-z.]*)'", text)}
+    spelled = {word for text in texts for word in re.findall(r"'((?:task|question|permit|rules)\.[a-z.]*)'", text)}
     composed = {word for word in spelled if word.endswith(".")}
     assert composed == {"task.", "question.", "question.page."}
     assert spelled - composed - IN_DATABASE == set()
@@ -183,6 +186,8 @@ def test_everything_the_database_records_has_its_shape(transactional_db: None) -
     decide_approval(task.id, kit.opened(task.id, "approval"), approve=True, actor=approver)
     digest = hashlib.sha256(b'{"text":"hello"}').hexdigest()
     redeem_permit(task.public_id, context_id=careful.context.pk, arguments_sha256=digest, actor=careful.actor)
+    bypass = Bypass(1, "Outage", "ada", datetime.now(UTC), datetime.now(UTC))
+    kit.create(careful, verdict=Verdict(Then.ALLOW, bypass=bypass))
     seen = {(event.action, *map(names, (event.before, event.after))) for event in Event.objects.all()}
     assert {action for action, _, _ in seen} - {"rules.changed"} == IN_DATABASE
     assert [problem for event in seen if (problem := audit.unlike(*event))] == []

@@ -41,7 +41,7 @@ def issued(world: World, seconds: int = 60) -> Permit:
         context_id=world.context.pk,
         tool=world.tool,
         arguments_sha256=arguments_digest(ARGUMENTS),
-        rules_version=3,
+        verdict=Verdict(Then.ALLOW, version=3),
         seconds=seconds,
         actor=world.actor,
     )

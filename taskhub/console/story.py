@@ -21,6 +21,7 @@ from taskhub.domain.tasks.detail import AttemptRow, TaskDetail, TaskEvent, TaskQ
 
 ACTIONS: Final[dict[str, tuple[str, str]]] = {
     "task.created": ("plus-circle", "Created"),
+    "rules.bypassed": ("forward", "Let pass by a bypass"),
     "task.claimed": ("play-circle", "Started by a worker"),
     "task.asked": ("hand-raised", "Asked a question"),
     "task.answered": ("chat-bubble-left-right", "All questions answered"),

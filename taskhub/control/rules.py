@@ -64,7 +64,7 @@ def begin_bypass(caller: Caller, *, minutes: int, reason: str, server_id: int | 
 
 
 def end_bypass(caller: Caller, bypass_id: int) -> None:
-    """End the bypass before its time. Raises `Forbidden`, or `Refused` if it is over already."""
+    """End the bypass before its time. Raises `Forbidden`, `NotFound`, or `Refused` if it is over already."""
     caller.require("server.manage", what="end a bypass")
     made.end_bypass(caller.tenant_id, bypass_id, actor=caller.actor)
 

@@ -110,6 +110,11 @@ USE_CASES: dict[str, tuple[set[str], UseCase]] = {
         ADMINS,
         lambda by, on: rules.save_rules(by, [Rule(name="new", when="", then=Then.ASK)], expected=1),
     ),
+    "rules.begin_bypass": (
+        ADMINS,
+        lambda by, on: rules.begin_bypass(by, minutes=5, reason="Outage", server_id=on.server),
+    ),
+    "rules.end_bypass": (ADMINS, lambda by, on: rules.end_bypass(by, on.bypass)),
     "rules.try_rules": (ADMINS, lambda by, on: rules.try_rules(by, [Rule(name="new", when="", then=Then.ASK)])),
     "rules.try_call": (ADMINS, lambda by, on: rules.try_call(by, on.client.id, on.tool, {})),
     "rules.sample_call": (ADMINS, lambda by, on: rules.sample_call(by, on.client.id, on.tool)),
@@ -163,6 +168,7 @@ READS = {
     "configuration.export_configuration",
     "applications.find_application",
     "clients.find_client",
+    "rules.bypasses",
     "rules.rules",
     "rules.rule_versions",
     "rules.rule_version",
@@ -190,8 +196,8 @@ NOTHING_ELSEWHERE = {
 """What makes something new in the caller's own tenant."""
 
 
-def everything(tenant: Any) -> SimpleNamespace:
-    """One of everything in the tenant."""
+def everything(tenant: Any, of: str = "") -> SimpleNamespace:
+    """One of everything in the tenant, for the use case `of`."""
     context, server = make_context(tenant, "ci"), make_server(tenant)
     tool = make_tool(server)
     person = make_person("viewer", tenant)
@@ -216,6 +222,8 @@ def everything(tenant: Any) -> SimpleNamespace:
         return read
 
     return SimpleNamespace(
+        # There is one at a time, and one use case begins one.
+        bypass=rules.begin_bypass(shell, minutes=5, reason="Outage").id if of == "rules.end_bypass" else 0,
         task=make_task(context, tool).public_id,
         ended=make_task(context, tool, state="finished").public_id,
         approval=question(asked.id),
@@ -248,7 +256,7 @@ def rows() -> list[tuple[Any, ...]]:
     """Everything that a use case could change, but for what is on record about refusals."""
     found: list[tuple[Any, ...]] = []
     tables = ("task", "question", "decision", "access_token", "auth_context", "server", "tool", "membership")
-    for table in (*tables, "rule_version"):
+    for table in (*tables, "rule_version", "bypass"):
         with connection.cursor() as cursor:
             cursor.execute(f"SELECT t::text FROM {table} AS t ORDER BY 1")
             found += cursor.fetchall()
@@ -273,7 +281,7 @@ def test_every_use_case_is_tried_here() -> None:
 def test_whoever_may_not_changes_nothing_and_is_on_record(name: str) -> None:
     allowed, use = USE_CASES[name]
     tenant = make_tenant()
-    there = everything(tenant)
+    there = everything(tenant, name)
     for role in sorted(set(Role) - allowed):
         by = caller(make_person(role, tenant))
         before = rows()
@@ -290,7 +298,7 @@ def test_whoever_may_does_it(name: str) -> None:
     allowed, use = USE_CASES[name]
     for role in sorted(allowed):
         tenant = make_tenant()
-        there = everything(tenant)
+        there = everything(tenant, name)
         before = Event.objects.filter(action="access.denied").count()
         use(caller(make_person(role, tenant)), there)
         assert Event.objects.filter(action="access.denied").count() == before
@@ -299,7 +307,7 @@ def test_whoever_may_does_it(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(set(USE_CASES) - NOTHING_ELSEWHERE))
 def test_what_another_tenant_has_is_not_there(name: str) -> None:
     _, use = USE_CASES[name]
-    there = everything(make_tenant())
+    there = everything(make_tenant(), name)
     outsider = caller(make_person("admin", make_tenant()))
     before = rows()
     with pytest.raises(NotFound):

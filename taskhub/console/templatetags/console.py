@@ -21,11 +21,13 @@ from taskhub.console.questions import words_of
 from taskhub.console.verdict_words import unknown_words, why_words
 from taskhub.core import permissions as gate
 from taskhub.core.asking import Asking
+from taskhub.core.bypass import Bypass
 from taskhub.core.records import Person
 from taskhub.core.rules import Risk, Then
 from taskhub.core.states import State
 from taskhub.domain.health.checks import disk_known_full
 from taskhub.domain.questions.inbox import open_count
+from taskhub.domain.rules.bypasses import present_bypass
 from taskhub.lib import signs
 
 register = template.Library()
@@ -463,6 +465,34 @@ def inbox_number(request: HttpRequest, person: Person) -> int | None:
 def disk_full() -> bool:
     """Whether this process knows that the database has no room for new data."""
     return disk_known_full()
+
+
+@register.simple_tag
+def bypass_in_force(request: HttpRequest, person: Person) -> Bypass | None:
+    """The tenant's bypass that is in force, read once per request."""
+    if not hasattr(request, "_bypass"):
+        request._bypass = present_bypass(person.tenant_id)  # type: ignore[attr-defined]
+    found: Bypass | None = request._bypass  # type: ignore[attr-defined]
+    return found
+
+
+@register.filter
+def may_end_bypass(person: Person) -> bool:
+    """Whether the person may end a bypass."""
+    return gate.allows(person, "server.manage")
+
+
+@register.filter
+def utc_minute(at: datetime) -> SafeString:
+    """The time in UTC to the minute, with its date if that is not today."""
+    at = at.astimezone(UTC)
+    today = at.date() == datetime.now(UTC).date()
+    return format_html(
+        '<time datetime="{}" title="{} UTC">{} UTC</time>',
+        at.isoformat(timespec="seconds"),
+        at.strftime("%Y-%m-%d %H:%M:%S"),
+        at.strftime("%H:%M" if today else "%d %b %H:%M"),
+    )
 
 
 @register.simple_tag

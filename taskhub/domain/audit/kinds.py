@@ -172,12 +172,12 @@ EVENTS: Final[dict[str, Shape]] = {
     "rules.denied": Shape(
         "A rule denied a call, and no task was made.", after="rule version doubt server arguments_sha256"
     ),
-    "rules.bypass_started": Shape(
+    "rules.bypass.started": Shape(
         "Somebody began a bypass: until its end calls run that people would be asked about. `server` if only those of"
         " one server.",
         after="bypass until reason minutes server?",
     ),
-    "rules.bypass_ended": Shape(
+    "rules.bypass.ended": Shape(
         "A bypass is over: somebody ended it, or its time was over (`in_time`), noted when a worker or the next bypass"
         " found it.",
         after="bypass in_time",

@@ -20,6 +20,7 @@ from taskhub.domain.audit.record import record_event
 from taskhub.domain.hints.announce import notify
 from taskhub.domain.rules.changes import note_governed
 from taskhub.store import statements
+from taskhub.store.models import Bypass as Bypasses
 from taskhub.store.models import Server
 
 LISTED: Final = 20
@@ -89,7 +90,7 @@ def begin_bypass(tenant_id: int, *, minutes: int, reason: str, server_id: int | 
         if begun.server:
             after["server"] = begun.server
         record_event(
-            "rules.bypass_started",
+            "rules.bypass.started",
             tenant_id=tenant_id,
             target="rules",
             actor=replace(actor, reason=reason),
@@ -101,9 +102,11 @@ def begin_bypass(tenant_id: int, *, minutes: int, reason: str, server_id: int | 
 
 def end_bypass(tenant_id: int, bypass_id: int, *, actor: Actor) -> None:
     """End the bypass before its time. Calls that it let pass and that no worker has taken are decided again. Raises
-    `Refused` if it is over already."""
+    `NotFound`, or `Refused` if it is over already."""
     with transaction.atomic():
-        if bypass_id >= 2**63 or _END(tenant=tenant_id, bypass=bypass_id) is None:
+        if bypass_id >= 2**63 or not Bypasses.objects.filter(tenant_id=tenant_id, pk=bypass_id).exists():
+            raise NotFound("There is no such bypass.")
+        if _END(tenant=tenant_id, bypass=bypass_id) is None:
             raise Refused("This bypass is over already.")
         _note(tenant_id, bypass_id, actor, in_time=False)
         notify(CatalogueChanged())
@@ -126,7 +129,7 @@ def _note_ends(over: list[Overdue]) -> None:
 
 def _note(tenant_id: int, bypass_id: int, actor: Actor, *, in_time: bool) -> None:
     after = {"bypass": bypass_id, "in_time": in_time}
-    record_event("rules.bypass_ended", tenant_id=tenant_id, target="rules", actor=actor, after=after)
+    record_event("rules.bypass.ended", tenant_id=tenant_id, target="rules", actor=actor, after=after)
 
 
 def minutes_left(bypass: Bypass) -> int:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from taskhub.core import calls
 from taskhub.core.asking import Asking, asking
+from taskhub.core.bypass import Passed, passed
 from taskhub.core.names import TOOL_USE
 from taskhub.core.records import StoredLine, TaskRecord
 from taskhub.core.states import Audience, QuestionKind, QuestionState, State
@@ -197,6 +198,11 @@ class TaskDetail:
     reads: tuple[ReadRow, ...] = ()
     events: tuple[TaskEvent, ...] = ()
     lines: tuple[StoredLine, ...] = ()
+
+    @property
+    def passed(self) -> Passed | None:
+        """The bypass that let the call pass."""
+        return passed(self.decided)
 
     @property
     def tool_use(self) -> str:

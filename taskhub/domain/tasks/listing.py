@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Final
 
 from taskhub.core import calls
+from taskhub.core.bypass import Passed, passed
 from taskhub.core.states import State
 from taskhub.store import statements
 from taskhub.store.likes import escaped_like
@@ -89,6 +90,8 @@ class TaskRow:
     last_polled_at: datetime | None
     left_at: datetime | None
     waiting_for: str
+    passed: Passed | None
+    """The bypass that let the call pass."""
 
     @property
     def summary(self) -> str:
@@ -256,9 +259,10 @@ def _conditions(tenant_id: int, wanted: TaskFilter, above: int | None) -> dict[s
     }
 
 
-_PAGE = statements.many("task_page", TaskRow)
+_ROW: Final = {"passed": lambda kept: passed({"bypass": statements.from_json(kept)})}
+_PAGE = statements.many("task_page", TaskRow, convert=_ROW)
 _FOUND = statements.one("found_tasks", _Found)
-_LISTED = statements.many("listed_tasks", TaskRow)
+_LISTED = statements.many("listed_tasks", TaskRow, convert=_ROW)
 _NEWEST = statements.one("newest_task_id", int)
 _UP_TO = statements.maybe("newest_task_up_to", int)
 _COUNTS = statements.many("tab_counts", tuple[str, int])

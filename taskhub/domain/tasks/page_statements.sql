@@ -55,7 +55,7 @@ t.ended_at, t.last_polled_at, t.left_at,
 CASE WHEN t.state <> 'input_required' THEN ''
      WHEN {unruled} THEN 'unknown'
      WHEN {for_people} THEN 'people'
-     ELSE 'client' END AS waiting_for
+     ELSE 'client' END AS waiting_for, t.decided -> 'bypass' AS passed
 */
 
 -- read fresh: task_page(tenant bigint, above bigint, tool text, context bigint, seconds float8, ended float8,

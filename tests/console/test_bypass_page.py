@@ -134,3 +134,7 @@ def test_a_question_says_that_the_bypass_is_over(admin: Client, tenant: Tenant) 
     number = Question.objects.get(state="open").pk
     said = words(admin.get(f"/inbox/{number}/").content.decode())
     assert "The bypass that would have let this call run is over. It has not run." in said
+
+
+def test_the_page_leads_to_what_was_let_pass(admin: Client) -> None:
+    assert 'href="/audit/?action=rules.bypassed"' in admin.get("/rules/bypass").content.decode()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -298,3 +300,29 @@ def test_a_rule_of_the_list_that_is_refused_today_is_named_and_tried(
 
 def test_there_may_be_no_call_to_try_rules_on(admin: Client, listed: Tenant) -> None:
     assert "There is no call to try them on yet." in words(admin.get("/rules/?try").content.decode())
+
+
+def test_the_last_row_says_what_happens_to_the_rest(admin: Client, sign_in: Login, listed: Tenant) -> None:
+    html = admin.get("/rules/").content.decode()
+    assert "What no rule matches The tool’s own policy decides: the call runs, unless the policy asks people." in words(
+        html
+    )
+    assert 'href="/rules/add?rest"' in html
+    assert "/rules/add?rest" not in sign_in(make_person(Role.OPERATOR, listed)).get("/rules/").content.decode()
+    form = admin.get("/rules/add?rest").content.decode()
+    assert 'value="Everything else"' in form
+    assert 'value="5"' in form
+    rest = Rule(name="Everything else", when="", then=Then.ASK)
+    save_rules(listed.pk, [ASKS, rest], expected=1, actor=ADMIN)
+    html = admin.get("/rules/").content.decode()
+    assert "Nothing is left: “Everything else” matches every call." in words(html)
+    assert "/rules/add?rest" not in html
+    assert 'value="Everything else"' not in admin.get("/rules/add?rest").content.decode()
+
+
+@pytest.mark.parametrize("change", [{"enabled": False}, {"shadow": True}, {"when": "tool.readOnly"}])
+def test_a_rule_that_does_not_decide_everything_leaves_a_rest(
+    admin: Client, tenant: Tenant, change: dict[str, Any]
+) -> None:
+    save_rules(tenant.pk, [replace(Rule(name="r", when="", then=Then.ASK), **change)], expected=0, actor=ADMIN)
+    assert "/rules/add?rest" in admin.get("/rules/").content.decode()

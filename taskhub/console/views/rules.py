@@ -31,6 +31,8 @@ from taskhub.domain.rules.written import of_tool
 
 MAX_NUMBER: Final = 2**31 - 1
 """No version has a higher number."""
+REST: Final = "Everything else"
+"""The name that the form suggests for a rule that decides what no other does."""
 SHOWN_TRIES: Final = 50
 """Calls that a trial lists, of those that it changes."""
 
@@ -181,6 +183,7 @@ def _list(request: ConsoleRequest, form: ChangeForm | None = None, *, status: in
         {
             "listed": listed,
             "rules": listed.rules,
+            "rest": next((rule for rule in listed.rules if rule.enabled and not (rule.shadow or rule.when)), None),
             "form": form or ChangeForm(initial={"expected": listed.version}),
             "can_manage": can_manage,
             **_tried(control.try_rules(request.caller, listed.rules) if can_manage and "try" in request.GET else None),
@@ -202,7 +205,11 @@ def _edited(request: ConsoleRequest, name: str) -> HttpResponse:
         if name and name not in names:
             raise NotFound(f"There is no rule {name[:100]}.")
         place = names.index(name) if name else len(names)
-        initial = of_rule(listed.rules[place], place) if name else {"place": place + 1, "when": _of_tool(request)}
+        initial: dict[str, Any] = (
+            of_rule(listed.rules[place], place) if name else {"place": place + 1, "when": _of_tool(request)}
+        )
+        if not name and "rest" in request.GET and REST not in names:
+            initial["name"] = REST
         form = _form(request, initial={**initial, "expected": listed.version})
         return _rule(request, form, listed, name)
     form = _form(request, request.POST)

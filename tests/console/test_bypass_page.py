@@ -127,7 +127,7 @@ def test_a_call_that_it_let_pass_is_marked(admin: Client, tenant: Tenant, rule: 
 
 def test_a_question_says_that_the_bypass_is_over(admin: Client, tenant: Tenant) -> None:
     number = begin(tenant)
-    world = kit.World(make_context(tenant), make_tool(make_server(tenant), approval=True))
+    world = kit.World(make_context(tenant), make_tool(make_server(tenant), asks={}))
     kit.create(world, verdict=Verdict(Then.ALLOW, bypass=present_bypass(tenant.pk)))
     end_bypass(tenant.pk, number, actor=ADMIN)
     assert kit.claim() == []

@@ -304,9 +304,7 @@ def test_there_may_be_no_call_to_try_rules_on(admin: Client, listed: Tenant) -> 
 
 def test_the_last_row_says_what_happens_to_the_rest(admin: Client, sign_in: Login, listed: Tenant) -> None:
     html = admin.get("/rules/").content.decode()
-    assert "What no rule matches The tool’s own policy decides: the call runs, unless the policy asks people." in words(
-        html
-    )
+    assert "What no rule matches The call runs, and nobody is asked." in words(html)
     assert 'href="/rules/add?rest"' in html
     assert "/rules/add?rest" not in sign_in(make_person(Role.OPERATOR, listed)).get("/rules/").content.decode()
     form = admin.get("/rules/add?rest").content.decode()

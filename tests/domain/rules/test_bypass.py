@@ -23,6 +23,7 @@ from taskhub.domain.rules.decisions import Rules
 from taskhub.domain.rules.reads import present
 from taskhub.domain.tasks.rerun import rerun_task
 from taskhub.store.models import Bypass, Event, Membership, Task
+from tests import factories
 from tests.domain import kit
 from tests.domain.kit import World
 from tests.factories import make_person, make_server, make_tenant
@@ -91,17 +92,8 @@ def test_what_a_rule_would_ask_about_runs_and_names_the_bypass() -> None:
     assert kit.actions(task.id) == ["task.created", "task.claimed"]
 
 
-def test_what_the_tools_policy_would_ask_about_runs_though_there_are_no_rules() -> None:
-    world = kit.make_world(approval=True)
-    assert judge(world).bypass is None
-    number = begin(world)
-    task = create(world)
-    assert (decided(task)["version"], decided(task)["bypass"]["id"], task.state) == (0, number, State.QUEUED)
-    assert kit.claim_one().task_id == task.id
-
-
 def test_what_nobody_would_be_asked_about_is_not_marked() -> None:
-    world = kit.make_world(approval=True, approval_when={"text": "else"})
+    world = kit.make_world(asks={"when": {"text": "else"}})
     begin(world)
     assert judge(world).bypass is None
     save(world, Rule(name="allows", when="", then=Then.ALLOW))
@@ -119,7 +111,7 @@ def test_what_is_denied_hidden_or_critical_stays_so(rule: Rule) -> None:
 
 
 def test_one_server_only() -> None:
-    world = kit.make_world(approval=True)
+    world = kit.make_world(asks={})
     other = make_server(world.context.tenant)
     number = begin(world, server_id=other.pk)
     assert judge(world).bypass is None
@@ -130,7 +122,7 @@ def test_one_server_only() -> None:
 
 
 def test_another_tenant_has_none() -> None:
-    world, other = kit.make_world(approval=True), kit.make_world(approval=True)
+    world, other = kit.make_world(asks={}), kit.make_world(asks={})
     number = begin(world)
     assert judge(other).bypass is None
     with pytest.raises(NotFound, match="no such server"):
@@ -155,14 +147,14 @@ def test_it_ends_by_itself_and_what_waits_is_asked_about() -> None:
     assert kit.claim_one().task_id == task.id
 
 
-def test_it_is_ended_early_and_what_waits_by_a_tools_policy_is_asked_about() -> None:
-    world = kit.make_world(approval=True, approval_group="ops")
+def test_it_is_ended_early_and_what_waits_is_asked_about() -> None:
+    world = kit.make_world(asks={"group": "ops"})
     task = (begin(world), create(world))[1]
     end_bypass(world.context.tenant_id, bypasses(world.context.tenant_id)[0].id, actor=ADA)
     assert kit.claim() == []
     asked = kit.opened(task.id)
     assert (asked.group, asked.params["asked_again"]) == ("ops", "bypass_over")
-    assert decided(task) == {"then": "allow", "version": 0}
+    assert (decided(task)["then"], decided(task)["version"]) == ("ask", 1)
     approve(task)
     assert kit.claim_one().task_id == task.id
 
@@ -179,10 +171,10 @@ def test_what_a_cache_still_lets_pass_is_asked_about_when_a_worker_takes_it() ->
 
 
 def test_what_is_kept_in_memory_is_over_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = kit.make_world(approval=True)
+    world = kit.make_world(asks={})
     begin(world, minutes=1)
     rules = Rules(present(world.context.tenant_id))
-    asks = Verdict(Then.ALLOW)
+    asks = factories.verdict_on(world.context, world.tool, {})
     assert rules.let_pass(asks, world.tool).bypass is not None
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now + 60)

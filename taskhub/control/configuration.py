@@ -55,6 +55,8 @@ class Applied:
     """The people who were added: they have no passwords yet."""
     dropped: tuple[Dropped, ...]
     """Authorizations that were dropped, for `credentials.end_dropped`."""
+    warnings: tuple[str, ...] = ()
+    """What is doubtful about the rules as they are then."""
 
 
 def export_configuration(caller: Caller) -> str:
@@ -96,7 +98,10 @@ def apply_configuration(
         before = reads.present(caller.tenant_id)
         applying = _Applying(caller, before, prune=prune, keep_secrets=keep_secrets)
         applying.apply(document, reason)
-        changes = differences(before, reads.present(caller.tenant_id))
+        after = reads.present(caller.tenant_id)
+        changes = differences(before, after)
+        # Who may approve is what the file says of people, too.
+        warned = rules.approver_warnings(caller, after.rules)
         if dry_run:
             transaction.set_rollback(True)
     return Applied(
@@ -105,6 +110,7 @@ def apply_configuration(
         tuple(applying.kept),
         tuple(applying.newcomers),
         () if dry_run else tuple(applying.dropped),
+        tuple(f"rule {one.rule.name}: {one.words}" for one in warned),
     )
 
 

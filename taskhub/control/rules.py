@@ -9,8 +9,10 @@ from typing import Any
 
 from taskhub.control.caller import Caller
 from taskhub.core.bypass import Bypass
+from taskhub.core import permissions
 from taskhub.core.errors import NotFound
-from taskhub.core.rules import Rule, RuleList
+from taskhub.core.rules import Rule, RuleList, Then
+from taskhub.domain.catalogue.reads import approvers_by_group
 from taskhub.domain.catalogue.view import catalogue
 from taskhub.domain.clients import verdicts
 from taskhub.domain.clients.verdicts import PAGE_ROWS as ROWS
@@ -18,9 +20,13 @@ from taskhub.domain.clients.verdicts import CallerPage, Calls, Sample, ToolPage
 from taskhub.domain.rules import bypasses as made
 from taskhub.domain.rules import changes, reads, trial
 from taskhub.domain.rules.bypasses import PastBypass
+from taskhub.domain.rules.approvers import TooFew, too_few
 from taskhub.domain.rules.lacking import Lack, lacks
 from taskhub.domain.rules.reads import PAGE_ROWS, Version, VersionRow
 from taskhub.domain.rules.trial import Trial
+
+Warned = Lack | TooFew
+"""A rule about which people are warned: `rule`, and what is the matter in `words`. It can be saved all the same."""
 
 
 def rules(caller: Caller) -> RuleList:
@@ -75,11 +81,20 @@ def bypasses(caller: Caller) -> list[PastBypass]:
     return made.bypasses(caller.tenant_id)
 
 
-def rule_warnings(caller: Caller, rules: Sequence[Rule]) -> list[Lack]:
-    """The rules of the list that are in doubt for every call of some tools, because these lack an argument. Raises
-    `Forbidden`, or `Invalid` for an expression that means nothing."""
+def rule_warnings(caller: Caller, rules: Sequence[Rule]) -> list[Warned]:
+    """What is doubtful about the rules of the list: those that are in doubt for every call of some tools, because these
+    lack an argument, and those of `approver_warnings`. Raises `Forbidden`, or `Invalid` for an expression that means
+    nothing."""
     caller.require("server.view", what="see what is in doubt")
-    return lacks(rules, catalogue(caller.tenant_id).tools)
+    return [*lacks(rules, catalogue(caller.tenant_id).tools), *approver_warnings(caller, rules)]
+
+
+def approver_warnings(caller: Caller, rules: Sequence[Rule]) -> list[TooFew]:
+    """The rules of the list that ask people of whom too few may approve. Raises `Forbidden`."""
+    caller.require("server.view", what="see who may approve")
+    if not any(rule.then is Then.ASK for rule in rules):
+        return []
+    return too_few(rules, approvers_by_group(caller.tenant_id, permissions.roles_with("question.approve")))
 
 
 def try_call(

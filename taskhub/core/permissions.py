@@ -49,6 +49,11 @@ def grantable(role: str) -> tuple[str, ...]:
     return tuple(scope for scope in SCOPES if SCOPE_NEEDS[scope] in PERMISSIONS[Role(role)])
 
 
+def roles_with(permission: str) -> tuple[Role, ...]:
+    """The roles that have the permission."""
+    return tuple(role for role in Role if permission in PERMISSIONS[role])
+
+
 def allows(person: Person, permission: str) -> bool:
     """Whether the person's role has the permission."""
     return permission in PERMISSIONS[Role(person.role)]

@@ -100,3 +100,29 @@ def test_what_cannot_be_read_as_a_command_is_no_difference(tmp_path: Path) -> No
         for command in started:
             assert command.code() == 1
             assert "usage:" in command.err
+
+
+RULES = """\
+format: 1
+rules:
+  - name: deploys
+    when: tool.name == "deploy"
+    then: ask
+    group: ops
+people:
+  - username: ann
+    role: admin
+"""
+FEW = (
+    "Warning: rule deploys: Nobody in the group ops may approve, and 1 is needed: such a call waits until its time is"
+    " over, and is then denied.\n"
+)
+
+
+def test_a_rule_that_nobody_could_decide_is_warned_of(tmp_path: Path) -> None:
+    made = tmp_path / "hub.yaml"
+    made.write_text(RULES)
+    for verb in ("diff", "apply"):
+        assert FEW in run("config", verb, str(made))[1]
+    made.write_text(f"{RULES}    groups: [ops]\n")
+    assert run("config", "diff", str(made)) == (2, 'person ann: groups ["ops"] (was [])\n1 change to apply.\n', "")

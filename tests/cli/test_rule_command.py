@@ -30,13 +30,17 @@ def file(tmp_path: Path) -> Path:
 def test_what_is_listed_can_be_set(file: Path) -> None:
     assert run("rule", "list") == (0, "No rules were saved yet.\n", "")
     file.write_text(json.dumps(RULES))
-    told = "Version 1 with 2 rules is in force for new calls.\n"
-    assert run("rule", "set", str(file), "--reason", "a start") == (0, told, "")
+    saved = "Version 1 with 2 rules is in force for new calls.\n"
+    few = (
+        "Warning: deploys: Nobody in the group ops may approve, and 2 are needed: such a call waits until its time is"
+        " over, and is then denied.\n"
+    )
+    assert run("rule", "set", str(file), "--reason", "a start") == (0, saved + few, "")
     assert RuleVersion.objects.get().reason == "a start"
     code, listed, _ = run("rule", "list", "--json")
     assert (code, json.loads(listed)) == (0, RULES)
     file.write_text(listed)
-    assert run("rule", "set", str(file)) == (0, "Nothing differs from version 1.\n", "")
+    assert run("rule", "set", str(file)) == (0, "Nothing differs from version 1.\n" + few, "")
     assert run("rule", "list")[1].splitlines() == [
         "Version 1.",
         "  1  allow  read",
@@ -50,7 +54,7 @@ def test_what_is_in_doubt_for_tools_without_an_argument_is_told_when_it_is_set(f
     make_tool(make_server(default_tenant()), "status")
     file.write_text(json.dumps([*RULES, {"name": "pay", "when": "args.amount > 5", "then": "deny"}]))
     code, told, _ = run("rule", "set", str(file))
-    assert (code, told.splitlines()[1:]) == (
+    assert (code, [line for line in told.splitlines() if "pay" in line]) == (
         0,
         [
             "Warning: pay: The only tool has no argument amount: every call of them is in doubt, and so denied. "

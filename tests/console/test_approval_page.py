@@ -329,3 +329,15 @@ def test_of_a_long_text_the_part_that_differs_is_shown() -> None:
 def test_texts_that_differ_only_in_spaces_are_quoted(before: Any, after: Any, shown: tuple[str, str]) -> None:
     ((change,),) = (part.changes for part in changes({"description": before}, {"description": after}).parts)
     assert (change.before, change.after) == shown
+
+
+def test_a_call_that_nobody_can_decide_says_so(sign_in: Login, tool: ToolRecord) -> None:
+    rule = Rule(name="Production", when="", then=Then.ASK, group="ops", quorum=2)
+    _, mia = asked(sign_in, tool, {"env": "prod"}, verdict=Verdict(Then.ASK, rule, 3))
+    assert "Nobody can decide this." in text_of(mia.get("/inbox/?queue=all"))
+    make_person(Role.APPROVER, Tool.objects.get(pk=tool.id).server.tenant, groups=["ops"])
+    assert "Too few people may approve this: 1 of the 2 who are needed." in text_of(mia.get("/inbox/?queue=all"))
+    make_person(Role.ADMIN, Tool.objects.get(pk=tool.id).server.tenant, groups=["ops"])
+    told = text_of(mia.get("/inbox/?queue=all"))
+    assert "Too few people" not in told
+    assert "Nobody can decide" not in told

@@ -55,11 +55,35 @@ def test_without_rules_the_page_says_what_decides_and_shows_two(admin: Client, s
 def test_the_list_says_what_each_rule_does_and_when(admin: Client, listed: Tenant) -> None:
     html = admin.get("/rules/").content.decode()
     said = words(html)
-    assert "1 Production Ask 2 of ops like(args.environment, &quot;production&quot;)" in said
+    assert "1 Production Ask 2 of ops" in said
+    assert "like(args.environment, &quot;production&quot;)" in said
     assert "Deny “Wait for the morning.”" in said
     assert "<b>nights" not in html
     assert "ci-bot Hide On trial" in said
     assert "4 The rest Allow Off every call" in said
+
+
+NOBODY = "Nobody in the group ops may approve, and 2 are needed: such a call waits until its time is over, and is"
+
+
+def test_a_group_without_enough_approvers_is_warned_of(admin: Client, listed: Tenant) -> None:
+    assert NOBODY in words(admin.get("/rules/").content.decode())
+    assert NOBODY in words(admin.get(edit(ASKS)).content.decode())
+    form = {**FORM, "expected": "1", "name": "More", "group": "ops"}
+    checked = admin.post("/rules/check", form).content.decode()
+    assert NOBODY in words(checked.split('id="asked-checked"')[1])
+    assert NOBODY in words(admin.post("/rules/add", form, follow=True).content.decode())
+    make_person(Role.APPROVER, listed, groups=["ops"])
+    make_person(Role.OPERATOR, listed, groups=["ops"])
+    assert "Only 1 person in the group ops may approve" in words(admin.get("/rules/").content.decode())
+    make_person(Role.ADMIN, listed, groups=["ops"])
+    assert "in the group ops" not in words(admin.get("/rules/").content.decode())
+    assert "in the group ops" not in words(admin.post("/rules/check", form).content.decode())
+
+
+def test_of_a_rule_that_is_off_the_list_does_not_warn(admin: Client, listed: Tenant) -> None:
+    admin.post("/rules/change", {"expected": "1", "off": ASKS.name})
+    assert "in the group ops" not in words(admin.get("/rules/").content.decode())
 
 
 def test_a_long_expression_is_folded(admin: Client, tenant: Tenant) -> None:

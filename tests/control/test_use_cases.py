@@ -172,6 +172,7 @@ READS = {
     "rules.rules",
     "rules.rule_versions",
     "rules.rule_version",
+    "rules.approver_warnings",
     "rules.rule_warnings",
     "servers.find_server",
     "questions.find_question",
@@ -398,6 +399,7 @@ def test_whoever_may_not_see_servers_does_not_see_the_rules(monkeypatch: pytest.
         lambda: rules.rule_versions(by),
         lambda: rules.rule_version(by, 1),
         lambda: rules.rule_warnings(by, []),
+        lambda: rules.approver_warnings(by, []),
     ):
         with pytest.raises(Forbidden):
             use()

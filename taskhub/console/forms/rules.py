@@ -276,11 +276,26 @@ class RuleForm(ChangeForm):
         return Preview(tool=tool, arguments=given.arguments)
 
     def shown(self) -> Rule:
-        """The rule as far as warnings are about it: what it does, and when. Raises `Invalid` where it does nothing."""
+        """The rule as far as warnings are about it: what it does, when, and who is asked. Raises `Invalid`
+        where it does nothing."""
         then = str(self["then"].value() or "")
         if then not in set(Then):
             raise Invalid("Choose what the rule does.", field="then")
-        return Rule(name=str(self["name"].value() or ""), when=str(self["when"].value() or ""), then=Then(then))
+
+        def text(name: str) -> str:
+            return str(self[name].value() or "")
+
+        escalates = text("otherwise") == Otherwise.ESCALATE
+        return Rule(
+            name=text("name"),
+            when=text("when"),
+            then=Then(then),
+            group=text("group"),
+            quorum=whole(text("quorum"), most=MAX_QUORUM) or 1,
+            not_requester=bool(self["not_requester"].value()),
+            otherwise=Otherwise(text("otherwise")) if text("otherwise") in set(Otherwise) else Otherwise.DENY,
+            escalate_to=text("escalate_to") if escalates else "",
+        )
 
     def refuse_of(self, error: Invalid, place: int) -> None:
         """Show the use case's error about the list, in which this rule stands at `place`, beside its field."""

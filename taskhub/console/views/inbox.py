@@ -29,9 +29,9 @@ from taskhub.domain.foreign import Foreign
 from taskhub.domain.questions import inbox as queries
 from taskhub.domain.questions import previews
 from taskhub.domain.questions.answer import AnswerOutcome
-from taskhub.domain.questions.inbox import InboxItem
+from taskhub.domain.questions.inbox import InboxItem, Obstacle
 from taskhub.domain.questions.kinds import KINDS
-from taskhub.domain.questions.reads import approved_call
+from taskhub.domain.questions.reads import approved_call, approvers_left
 from taskhub.domain.questions.rulings import lost_call
 from taskhub.domain.tasks.detail import task_detail
 
@@ -242,6 +242,7 @@ def _chosen(request: ConsoleRequest, item: InboxItem, ask: Ask | None) -> dict[s
         "link": _link(item),
         "can_see_rules": request.caller.may("server.view"),
         **_would_wait(request, item),
+        **_undecidable(item),
         **_approved(item),
         **_preview(item),
         **_lost(item),
@@ -324,6 +325,15 @@ def _would_wait(request: ConsoleRequest, item: InboxItem) -> dict[str, Any]:
         return {"waits": "", "never": False}
     waits = story.asked_again(found, item.id) or story.held_up(found, datetime.now(UTC))
     return {"waits": waits, "never": bool(waits) and waits == story.never(found)}
+
+
+def _undecidable(item: InboxItem) -> dict[str, int]:
+    """The template context of an open approval that too few people may give: how many may, and how many are needed
+    still; none if enough may. Once the time of a rule is over nobody decides, and that is said elsewhere."""
+    if item.kind is not QuestionKind.APPROVAL or item.obstacle is Obstacle.OVERDUE:
+        return {}
+    left, needed = approvers_left(item.id), item.quorum - item.approvals
+    return {"able": left, "needed": needed} if left is not None and left < needed else {}
 
 
 def _closed_words(item: InboxItem) -> str:

@@ -23,6 +23,7 @@ from taskhub.core.errors import Invalid, NotFound, Refused
 from taskhub.core.rules import Rule, RuleList, Then, difference
 from taskhub.domain.catalogue.reads import known_groups
 from taskhub.domain.catalogue.view import catalogue
+from taskhub.domain.rules.approvers import TooFew
 from taskhub.domain.rules.decisions import check_expressions
 from taskhub.domain.rules.expressions import FUNCTIONS, MEMBERS, METHODS
 from taskhub.domain.rules.reads import PAGE_ROWS
@@ -63,15 +64,13 @@ def rule_edit(request: ConsoleRequest) -> HttpResponse:
 def rule_check(request: ConsoleRequest) -> HttpResponse:
     """What is wrong with the expression in the form, or doubtful. Nothing is saved."""
     form = _form(request, request.POST)
-    wrong = ""
-    warnings: Sequence[str] = ()
+    context: dict[str, Any] = {"given": form["when"].value(), "beside": True}
     if form.is_valid():
         try:
             check_expressions([form.rule()])
-            warnings = _warnings(request, form.rule())
+            context |= _doubts(request, form.rule())
         except Invalid as error:
-            wrong = error.message
-    context = {"wrong": wrong, "given": form["when"].value(), "warnings": warnings}
+            context["wrong"] = error.message
     return render(request, "parts/rule_checked.html", context)
 
 
@@ -182,7 +181,7 @@ def _list(request: ConsoleRequest, form: ChangeForm | None = None, *, status: in
         "console/rules.html",
         {
             "listed": listed,
-            "rules": listed.rules,
+            "rules": _with_doubts(request, listed.rules),
             "rest": next((rule for rule in listed.rules if rule.enabled and not (rule.shadow or rule.when)), None),
             "form": form or ChangeForm(initial={"expected": listed.version}),
             "can_manage": can_manage,
@@ -190,6 +189,12 @@ def _list(request: ConsoleRequest, form: ChangeForm | None = None, *, status: in
         },
         status=status,
     )
+
+
+def _with_doubts(request: ConsoleRequest, rules: Sequence[Rule]) -> list[tuple[Rule, list[str]]]:
+    """Each rule with what is doubtful about whom it asks; of a rule that is off nothing is."""
+    found = control.approver_warnings(request.caller, [rule for rule in rules if rule.enabled])
+    return [(rule, [few.words for few in found if few.rule is rule]) for rule in rules]
 
 
 def _form(request: ConsoleRequest, data: Any = None, **options: Any) -> RuleForm:
@@ -240,8 +245,8 @@ def _edited(request: ConsoleRequest, name: str) -> HttpResponse:
         return _outdated(request, form, name)
     said = f"“{wanted[place].name}” saved: version {saved.version} is in force."
     messages.success(request, said if saved.version != listed.version else "Nothing was changed.")
-    for warning in _warnings(request, wanted[place]):
-        messages.warning(request, warning)
+    for warned in control.rule_warnings(request.caller, [wanted[place]]):
+        messages.warning(request, warned.words)
     return redirect("rule-list")
 
 
@@ -252,16 +257,20 @@ def _of_tool(request: ConsoleRequest) -> str:
     return "" if tool is None else of_tool(tool.server_name, tool.name)
 
 
-def _warnings(request: ConsoleRequest, rule: Rule) -> list[str]:
-    return [lack.words for lack in control.rule_warnings(request.caller, [rule])]
+def _doubts(request: ConsoleRequest, rule: Rule) -> dict[str, list[str]]:
+    """The template context of the warnings about the rule: those about its expression, and those about who is asked."""
+    found: dict[str, list[str]] = {"warnings": [], "asked_warnings": []}
+    for warned in control.rule_warnings(request.caller, [rule]):
+        found["asked_warnings" if isinstance(warned, TooFew) else "warnings"].append(warned.words)
+    return found
 
 
-def _doubts(request: ConsoleRequest, form: RuleForm) -> list[str]:
-    """The warnings about the rule as it stands in the form; none while something is wrong with it."""
+def _form_doubts(request: ConsoleRequest, form: RuleForm) -> dict[str, list[str]]:
+    """The same of the rule as it stands in the form; none while something is wrong with it."""
     try:
-        return _warnings(request, form.shown())
+        return _doubts(request, form.shown())
     except Invalid:
-        return []
+        return {}
 
 
 def _outdated(request: ConsoleRequest, form: RuleForm, name: str) -> HttpResponse:
@@ -316,7 +325,7 @@ def _rule(
         "gone": gone,
         "groups": known_groups(request.person.tenant_id),
         "members": [(variable, sorted(parts)) for variable, parts in MEMBERS.items()],
-        "warnings": _doubts(request, form),
+        **_form_doubts(request, form),
         "functions": sorted(FUNCTIONS),
         "methods": sorted(METHODS),
     }

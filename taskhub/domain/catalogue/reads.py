@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -316,6 +317,12 @@ def approvers(tenant_id: int, group: str, roles: Sequence[str]) -> int:
     """The number of active people with one of these roles; of those in `group`, if it is not empty."""
     found = Membership.objects.filter(tenant_id=tenant_id, role__in=roles, user__is_active=True)
     return found.filter(groups__contains=[group]).count() if group else found.count()
+
+
+def approvers_by_group(tenant_id: int, roles: Sequence[str]) -> dict[str, int]:
+    """The number of active people with one of these roles in each group, and in all under the empty name."""
+    found = Membership.objects.filter(tenant_id=tenant_id, role__in=roles, user__is_active=True)
+    return dict(Counter(name for groups in found.values_list("groups", flat=True) for name in {"", *groups}))
 
 
 def left_to_file(tenant_id: int, *, server_id: int | None = None, tool_id: int | None = None) -> str:

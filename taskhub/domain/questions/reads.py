@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from taskhub.core import permissions
 from taskhub.core.states import QuestionState
 from taskhub.lib import jsonx
 from taskhub.store import statements
@@ -50,7 +51,14 @@ class ApprovedCall:
 
 
 _RESPONSE = statements.maybe("response_to", _Stored)
+_LEFT = statements.maybe("approvers_left", int)
 _APPROVED = statements.maybe("approved_call", ApprovedCall)
+
+
+def approvers_left(question_id: int) -> int | None:
+    """How many people may approve the call and have not decided, counted up to the quorum; `None` if the question is no
+    open approval."""
+    return _LEFT(question=question_id, roles=list(permissions.roles_with("question.approve")))
 
 
 def response_to(task_id: int, key: str) -> dict[str, Any] | None:

@@ -94,6 +94,18 @@ ORDER BY q.key = :key DESC, q.id DESC LIMIT 1;
 -- read fresh: question_votes(question bigint) -> list[Vote]
 SELECT d.actor, d.verdict, d.reason, d.door, d.at FROM decision AS d WHERE d.question_id = :question ORDER BY d.id;
 
+-- read fresh: approvers_left(question bigint, roles text[]) -> int | None
+-- How many people may approve the call and have not, at most as many as are needed still; nothing if it is no open
+-- approval.
+SELECT (SELECT count(*) FROM (
+    SELECT FROM membership AS m JOIN auth_user AS u ON u.id = m.user_id
+    WHERE m.tenant_id = q.tenant_id AND u.is_active AND m.role = any(:roles)
+      AND (q."group" = '' OR q."group" = any(m.groups)) AND th_barred(q.id, m.user_id) = ''
+      AND NOT EXISTS (SELECT FROM decision AS d WHERE d.question_id = q.id AND d.user_id = m.user_id)
+    LIMIT q.quorum
+) AS able)
+FROM question AS q WHERE q.id = :question AND q.kind = 'approval' AND q.state = 'open';
+
 -- read fresh: approved_call(question bigint) -> ApprovedCall | None
 SELECT q.definition, coalesce(encode(q.definition_digest, 'hex'), '') AS definition_digest,
        coalesce(encode(th_seen_digest(q.call_digest, w.digest), 'hex'), '') AS call_digest,

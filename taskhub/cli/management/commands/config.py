@@ -98,6 +98,8 @@ class Command(BaseCommand):
             self.stdout.write(spelled(f"Not listed, and left alone: {_some(applied.unlisted)}."))
         if applied.kept:
             self.stdout.write(spelled(f"Secrets left as they are: {', '.join(applied.kept)}."))
+        for warning in applied.warnings:
+            self.stdout.write(f"Warning: {spelled(warning)}")
         if dry_run:
             return
         for name in applied.newcomers:

@@ -69,5 +69,5 @@ class Command(BaseCommand):
             self.stdout.write(f"Nothing differs from version {before.version}.")
         else:
             self.stdout.write(f"Version {after.version} with {len(after.rules)} rules is in force for new calls.")
-        for lack in rules.rule_warnings(caller, after.rules):
-            self.stdout.write(f"Warning: {spelled(lack.rule.name)}: {spelled(lack.words)}")
+        for warned in rules.rule_warnings(caller, after.rules):
+            self.stdout.write(f"Warning: {spelled(warned.rule.name)}: {spelled(warned.words)}")

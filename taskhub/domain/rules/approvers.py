@@ -1,0 +1,55 @@
+"""Finds rules that ask people of whom too few may approve: what such a rule asks about waits until its time is over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from taskhub.core.rules import Otherwise, Rule, Then
+
+_ENDS: Final = {Otherwise.DENY: "is then denied", Otherwise.ALLOW: "then runs without their approval"}
+
+
+@dataclass(frozen=True, slots=True)
+class TooFew:
+    """A rule that needs more approvals than the `there` people who may approve can give: those of its group, or, with
+    `later`, of the group that it asks if nobody decides."""
+
+    rule: Rule
+    there: int
+    later: bool = False
+
+    @property
+    def words(self) -> str:
+        """What is the matter, and what follows."""
+        rule, group = self.rule, self.rule.escalate_to if self.later else self.rule.group
+        where = f" in the group {group}" if group else ""
+        needed = f"{rule.quorum} {'is' if rule.quorum == 1 else 'are'} needed"
+        if self.there:
+            of = f"Only {self.there} {'person' if self.there == 1 else 'people'}{where} may approve"
+        else:
+            of = f"Nobody{where} may approve"
+        calls = "such a call"
+        if self.there >= rule.quorum:
+            needed += " besides whoever made the call"
+            calls = "a call by one of them"
+        if self.later:
+            return f"If nobody decides in time: {of[0].lower()}{of[1:]}, and {needed}: {calls} is then denied."
+        end = _ENDS.get(rule.otherwise, f"then waits for the group {rule.escalate_to}")
+        return f"{of}, and {needed}: {calls} waits until its time is over, and {end}."
+
+
+def too_few(rules: Sequence[Rule], there: Mapping[str, int]) -> list[TooFew]:
+    """The rules of the list that ask too few people, those on trial or off too. `there`: how many may approve, by
+    group, and in all under the empty name; a group without such people may be left out."""
+    found = []
+    for rule in rules:
+        if rule.then is not Then.ASK:
+            continue
+        needed = rule.quorum + rule.not_requester
+        if (count := there.get(rule.group, 0)) < needed:
+            found.append(TooFew(rule, count))
+        if rule.escalate_to and (count := there.get(rule.escalate_to, 0)) < needed:
+            found.append(TooFew(rule, count, later=True))
+    return found

@@ -101,9 +101,11 @@ def apply_configuration(
         after = reads.present(caller.tenant_id)
         changes = differences(before, after)
         # Who may approve is what the file says of people, too.
-        warned = rules.approver_warnings(caller, after.rules)
+        asked = rules.approver_warnings(caller, after.rules)
         if dry_run:
             transaction.set_rollback(True)
+    # Outside: the catalogue is kept in memory, and must not have what is taken back.
+    warned: list[rules.Warned] = [*rules.tool_warnings(caller, after.rules), *asked]
     return Applied(
         changes,
         tuple(applying.unlisted),

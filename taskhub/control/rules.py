@@ -82,11 +82,16 @@ def bypasses(caller: Caller) -> list[PastBypass]:
 
 
 def rule_warnings(caller: Caller, rules: Sequence[Rule]) -> list[Warned]:
-    """What is doubtful about the rules of the list: those that are in doubt for every call of some tools, because these
-    lack an argument, and those of `approver_warnings`. Raises `Forbidden`, or `Invalid` for an expression that means
-    nothing."""
+    """What is doubtful about the rules of the list, by `tool_warnings` and `approver_warnings`. Raises `Forbidden`, or
+    `Invalid` for an expression that means nothing."""
+    return [*tool_warnings(caller, rules), *approver_warnings(caller, rules)]
+
+
+def tool_warnings(caller: Caller, rules: Sequence[Rule]) -> list[Lack]:
+    """The rules of the list that are in doubt for every call of some tools, because these lack an argument. Raises
+    `Forbidden`, or `Invalid` for an expression that means nothing."""
     caller.require("server.view", what="see what is in doubt")
-    return [*lacks(rules, catalogue(caller.tenant_id).tools), *approver_warnings(caller, rules)]
+    return lacks(rules, catalogue(caller.tenant_id).tools)
 
 
 def approver_warnings(caller: Caller, rules: Sequence[Rule]) -> list[TooFew]:

@@ -10,8 +10,10 @@ import pytest
 from django.core.management.base import CommandError
 
 from taskhub.domain.catalogue.sync import enabled_servers
+from taskhub.domain.clients.principals import default_tenant
 from taskhub.store.models import Event, Membership, Server
 from tests.cli.shell import Command, run
+from tests.factories import make_server, make_tool
 
 pytestmark = pytest.mark.django_db
 
@@ -126,3 +128,12 @@ def test_a_rule_that_nobody_could_decide_is_warned_of(tmp_path: Path) -> None:
         assert FEW in run("config", verb, str(made))[1]
     made.write_text(f"{RULES}    groups: [ops]\n")
     assert run("config", "diff", str(made)) == (2, 'person ann: groups ["ops"] (was [])\n1 change to apply.\n', "")
+
+
+def test_a_rule_in_doubt_for_tools_without_its_argument_is_warned_of(tmp_path: Path) -> None:
+    make_tool(make_server(default_tenant()), "status")
+    made = tmp_path / "hub.yaml"
+    made.write_text("format: 1\nrules:\n  - name: pay\n    when: args.amount > 5\n    then: deny\n")
+    for verb in ("diff", "apply"):
+        told = run("config", verb, str(made))[1]
+        assert "Warning: rule pay: The only tool has no argument amount: every call of them is in doubt" in told

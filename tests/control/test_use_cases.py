@@ -172,6 +172,7 @@ READS = {
     "rules.rules",
     "rules.rule_versions",
     "rules.rule_version",
+    "rules.tool_warnings",
     "rules.approver_warnings",
     "rules.rule_warnings",
     "servers.find_server",
@@ -399,6 +400,7 @@ def test_whoever_may_not_see_servers_does_not_see_the_rules(monkeypatch: pytest.
         lambda: rules.rule_versions(by),
         lambda: rules.rule_version(by, 1),
         lambda: rules.rule_warnings(by, []),
+        lambda: rules.tool_warnings(by, []),
         lambda: rules.approver_warnings(by, []),
     ):
         with pytest.raises(Forbidden):

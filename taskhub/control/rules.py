@@ -21,11 +21,11 @@ from taskhub.domain.rules import bypasses as made
 from taskhub.domain.rules import changes, reads, trial
 from taskhub.domain.rules.bypasses import PastBypass
 from taskhub.domain.rules.approvers import TooFew, too_few
-from taskhub.domain.rules.lacking import Lack, lacks
+from taskhub.domain.rules.lacking import Lack, NoPlace, lacks, no_places
 from taskhub.domain.rules.reads import PAGE_ROWS, Version, VersionRow
 from taskhub.domain.rules.trial import Trial
 
-Warned = Lack | TooFew
+Warned = Lack | NoPlace | TooFew
 """A rule about which people are warned: `rule`, and what is the matter in `words`. It can be saved all the same."""
 
 
@@ -83,15 +83,17 @@ def bypasses(caller: Caller) -> list[PastBypass]:
 
 def rule_warnings(caller: Caller, rules: Sequence[Rule]) -> list[Warned]:
     """What is doubtful about the rules of the list, by `tool_warnings` and `approver_warnings`. Raises `Forbidden`, or
-    `Invalid` for an expression that means nothing."""
+    `Invalid` for an expression or sentence that means nothing."""
     return [*tool_warnings(caller, rules), *approver_warnings(caller, rules)]
 
 
-def tool_warnings(caller: Caller, rules: Sequence[Rule]) -> list[Lack]:
-    """The rules of the list that are in doubt for every call of some tools, because these lack an argument. Raises
-    `Forbidden`, or `Invalid` for an expression that means nothing."""
+def tool_warnings(caller: Caller, rules: Sequence[Rule]) -> list[Lack | NoPlace]:
+    """The rules of the list that are in doubt for every call of some tools, because these lack an argument, and those
+    whose sentence has a place for an argument that no tool has. Raises `Forbidden`, or `Invalid` for an expression or
+    sentence that means nothing."""
     caller.require("server.view", what="see what is in doubt")
-    return lacks(rules, catalogue(caller.tenant_id).tools)
+    tools = catalogue(caller.tenant_id).tools
+    return [*lacks(rules, tools), *no_places(rules, tools)]
 
 
 def approver_warnings(caller: Caller, rules: Sequence[Rule]) -> list[TooFew]:

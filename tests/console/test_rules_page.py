@@ -81,6 +81,15 @@ def test_a_group_without_enough_approvers_is_warned_of(admin: Client, listed: Te
     assert "in the group ops" not in words(admin.post("/rules/check", form).content.decode())
 
 
+def test_a_place_for_an_argument_that_no_tool_has_is_warned_of(admin: Client, tenant: Tenant) -> None:
+    make_tool(make_server(tenant), "deploy")
+    form = {**FORM, "when": "", "sentence": "Deploy {args.servce}"}
+    told = "The sentence has a place for {args.servce}, but no tool that this rule can match has it"
+    assert told in words(admin.post("/rules/check", form).content.decode().split('id="asked-checked"')[1])
+    assert "This is no expression" not in admin.post("/rules/check", {**form, "sentence": "{nothing"}).content.decode()
+    assert told in words(admin.post("/rules/add", form, follow=True).content.decode())
+
+
 def test_of_a_rule_that_is_off_the_list_does_not_warn(admin: Client, listed: Tenant) -> None:
     admin.post("/rules/change", {"expected": "1", "off": ASKS.name})
     assert "in the group ops" not in words(admin.get("/rules/").content.decode())

@@ -295,6 +295,7 @@ class RuleForm(ChangeForm):
             not_requester=bool(self["not_requester"].value()),
             otherwise=Otherwise(text("otherwise")) if text("otherwise") in set(Otherwise) else Otherwise.DENY,
             escalate_to=text("escalate_to") if escalates else "",
+            sentence=text("sentence"),
         )
 
     def refuse_of(self, error: Invalid, place: int) -> None:

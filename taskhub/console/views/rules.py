@@ -23,9 +23,9 @@ from taskhub.core.errors import Invalid, NotFound, Refused
 from taskhub.core.rules import Rule, RuleList, Then, difference
 from taskhub.domain.catalogue.reads import known_groups
 from taskhub.domain.catalogue.view import catalogue
-from taskhub.domain.rules.approvers import TooFew
 from taskhub.domain.rules.decisions import check_expressions
 from taskhub.domain.rules.expressions import FUNCTIONS, MEMBERS, METHODS
+from taskhub.domain.rules.lacking import Lack
 from taskhub.domain.rules.reads import PAGE_ROWS
 from taskhub.domain.rules.trial import MAX_CALLS, Trial
 from taskhub.domain.rules.written import of_tool
@@ -68,9 +68,10 @@ def rule_check(request: ConsoleRequest) -> HttpResponse:
     if form.is_valid():
         try:
             check_expressions([form.rule()])
-            context |= _doubts(request, form.rule())
         except Invalid as error:
             context["wrong"] = error.message
+        else:
+            context |= _form_doubts(request, form)
     return render(request, "parts/rule_checked.html", context)
 
 
@@ -258,10 +259,11 @@ def _of_tool(request: ConsoleRequest) -> str:
 
 
 def _doubts(request: ConsoleRequest, rule: Rule) -> dict[str, list[str]]:
-    """The template context of the warnings about the rule: those about its expression, and those about who is asked."""
+    """The template context of the warnings about the rule: those about its expression, and those about who is asked and
+    what they read."""
     found: dict[str, list[str]] = {"warnings": [], "asked_warnings": []}
     for warned in control.rule_warnings(request.caller, [rule]):
-        found["asked_warnings" if isinstance(warned, TooFew) else "warnings"].append(warned.words)
+        found["warnings" if isinstance(warned, Lack) else "asked_warnings"].append(warned.words)
     return found
 
 

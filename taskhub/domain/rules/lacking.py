@@ -15,6 +15,7 @@ from taskhub.core.rules import Rule, Then, storable
 from taskhub.domain.rules.conditions import MISSING, schema_of
 from taskhub.domain.rules.decisions import tool_values
 from taskhub.domain.rules.expressions import Values, absent_values, compiled
+from taskhub.domain.rules.sentences import NOT_GIVEN, may_have, places
 from taskhub.domain.rules.written import Comparison, literal, of_argument
 
 MAX_TOOLS: Final = 5_000
@@ -56,6 +57,45 @@ class Lack:
             return f"Name the tools: tool.name in [{', '.join(names)}] && (…)"
         there = " && ".join(of_argument(name, Comparison.PRESENT) for name in sorted(self.arguments) if storable(name))
         return f"Name the tools, or take only calls that have it: {there} && (…)"
+
+
+@dataclass(frozen=True, slots=True)
+class NoPlace:
+    """A rule whose sentence has a place for an argument that no tool has of those that it may match."""
+
+    rule: Rule
+    path: tuple[str, ...]
+
+    @property
+    def words(self) -> str:
+        """What is the matter, and what people would read."""
+        place = f"{{args.{'.'.join(self.path)}}}"
+        return (
+            f"The sentence has a place for {place}, but no tool that this rule can match has it: people would read "
+            f"{NOT_GIVEN}."
+        )
+
+
+def no_places(rules: Sequence[Rule], tools: Sequence[ToolRecord]) -> list[NoPlace]:
+    """The places in sentences of the list, of rules on trial or off too, that no call could fill in. Where a rule can
+    match no tool there are none. Raises `Invalid` for an expression or a sentence that means nothing."""
+    told = [(rule, compiled(rule.when), places(rule.sentence)) for rule in rules if rule.then is Then.ASK]
+    told = [one for one in told if one[2]]
+    left: list[set[tuple[str, ...]]] = [set(paths) for _, _, paths in told]
+    matched = [False] * len(told)
+    for tool in tools[:MAX_TOOLS] if told else ():
+        schema = tool.definition.get("inputSchema")
+        values = Values(tool_values(tool))
+        for n, (_, when, _) in enumerate(told):
+            if (left[n] or not matched[n]) and when.met(values) is not False:
+                matched[n] = True
+                left[n] -= {path for path in left[n] if may_have(path, schema)}
+    return [
+        NoPlace(rule, path)
+        for (rule, _, paths), lost, any_tool in zip(told, left, matched, strict=True)
+        for path in dict.fromkeys(paths)
+        if any_tool and path in lost
+    ]
 
 
 def lacks(rules: Sequence[Rule], tools: Sequence[ToolRecord]) -> list[Lack]:

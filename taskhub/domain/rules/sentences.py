@@ -32,7 +32,7 @@ def check_sentences(rules: Sequence[Rule]) -> None:
     `core.rules.check_rules`."""
     for place, rule in enumerate(rules):
         try:
-            paths = [path for _, path in _parts(rule.sentence) if path]
+            paths = places(rule.sentence)
         except Invalid as error:
             raise Invalid(error.message, field=f"rules.{place}.sentence") from None
         if len(paths) > MAX_PLACES:
@@ -50,6 +50,26 @@ def filled_in(sentence: str, arguments: Mapping[str, Any], schema: Any) -> list[
         if path:
             told += [_shown(path, _value(path, arguments, schema)), ""]
     return told
+
+
+def places(sentence: str) -> tuple[tuple[str, ...], ...]:
+    """The paths of the arguments that have a place in the sentence. Raises `Invalid` for a place of anything else."""
+    return tuple(path for _, path in _parts(sentence) if path)
+
+
+def may_have(path: tuple[str, ...], schema: Any) -> bool:
+    """Whether a call may have a value at the path, by the tool's `inputSchema`: the argument is listed, and within one
+    that lists its members, so is the member."""
+    rule = schema_of(schema, path[0])
+    if rule is MISSING:
+        return False
+    for name in path[1:]:
+        if not isinstance(rule, dict) or rule.get("type") != "object" or not isinstance(rule.get("properties"), dict):
+            return True
+        rule = schema_of(rule, name)
+        if rule is MISSING:
+            return False
+    return True
 
 
 def _parts(sentence: str) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from taskhub.core.records import ToolRecord
 from taskhub.core.rules import Rule, Then
-from taskhub.domain.rules.lacking import MAX_TOOLS, Lack, lacks
+from taskhub.domain.rules.lacking import MAX_TOOLS, Lack, lacks, no_places
 from tests.domain.rules.test_decisions import DEPLOY, EXPRESSIONS, STATUS, decide, rules
 from tests.support.cost import cpu_seconds
 
@@ -114,3 +114,24 @@ def test_thousands_of_tools_cost_a_moment() -> None:
     assert cpu_seconds(lambda: told("args.environment == 'production'", *tools)) < 1
     assert found is not None
     assert found.lacking == found.looked_at == MAX_TOOLS
+
+
+@pytest.mark.parametrize(
+    ("sentence", "when", "lost"),
+    [
+        ("Deploy {args.environment}", "", []),
+        ("Deploy {args.environment} {args.enviroment} {args.enviroment}", "", ["enviroment"]),
+        ("Look at {args.environment}", "tool.readOnly", ["environment"]),
+        ("Look at {args.environment}", "tool.readOnly || client.name == 'ci-bot'", []),
+        ("Nothing is called {args.environment}", "tool.name == 'other'", []),
+        ("To {args.target.region} {args.target.regoin} {args.free.any} {args.list.0}", "", ["target.regoin"]),
+    ],
+)
+def test_a_place_for_what_no_tool_has_is_told(sentence: str, when: str, lost: list[str]) -> None:
+    target = {"type": "object", "properties": {"region": {}}}
+    schema = {"properties": {"target": target, "free": {"type": "object"}, "list": {"type": "array"}, "version": {}}}
+    tools = [DEPLOY, STATUS, replace(DEPLOY, id=9, name="move", definition={"inputSchema": schema})]
+    asks = Rule(name="r", when=when, then=Then.ASK, sentence=sentence)
+    found = no_places([asks, Rule(name="d", when="", then=Then.DENY)], tools)
+    assert [".".join(one.path) for one in found] == lost
+    assert all(f"place for {{args.{name}}}, but no tool" in one.words for one, name in zip(found, lost, strict=True))

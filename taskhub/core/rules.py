@@ -308,6 +308,11 @@ def difference(before: Sequence[Rule], after: Sequence[Rule]) -> Difference:
     )
 
 
+def fields_changed(before: Rule, after: Rule) -> tuple[str, ...]:
+    """The names of the fields that the second rule has otherwise than the first."""
+    return tuple(name for name in RULE_FIELDS if getattr(before, name) != getattr(after, name))
+
+
 @dataclass(frozen=True, slots=True)
 class Client:
     """The client for which a rule decides. `scopes` is `None` where no token says them: expressions that speak of them

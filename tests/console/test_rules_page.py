@@ -357,3 +357,20 @@ def test_a_rule_that_does_not_decide_everything_leaves_a_rest(
 ) -> None:
     save_rules(tenant.pk, [replace(Rule(name="r", when="", then=Then.ASK), **change)], expected=0, actor=ADMIN)
     assert "/rules/add?rest" in admin.get("/rules/").content.decode()
+
+
+def test_a_version_says_what_changed_in_each_rule(admin: Client, listed: Tenant) -> None:
+    after = [replace(ASKS, when="args.n > 1", not_requester=True, group=""), DENIES, HIDES, ALLOWS]
+    save_rules(listed.pk, after, expected=1, actor=ADMIN)
+    said = words(admin.get("/rules/versions/2/").content.decode())
+    assert "When Before" not in words(admin.get("/rules/versions/1/").content.decode())
+    assert "When like(args.environment, &quot;production&quot;) args.n &gt; 1" in said
+    assert "Group ops empty" in said
+    assert "Not by the requester no yes" in said
+
+
+def test_a_version_that_changes_many_rules_shows_what_changed_of_the_first(admin: Client, tenant: Tenant) -> None:
+    rules = [Rule(name=f"n{n}", when="", then=Then.ASK) for n in range(25)]
+    save_rules(tenant.pk, rules, expected=0, actor=ADMIN)
+    save_rules(tenant.pk, [replace(rule, quorum=2) for rule in rules], expected=1, actor=ADMIN)
+    assert "And 5 more changed, named above." in words(admin.get("/rules/versions/2/").content.decode())

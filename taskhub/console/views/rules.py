@@ -20,7 +20,7 @@ from taskhub.console.requests import ConsoleRequest
 from taskhub.console.views.rule_calls import call_form, called, fill
 from taskhub.control import rules as control
 from taskhub.core.errors import Invalid, NotFound, Refused
-from taskhub.core.rules import Rule, RuleList, Then, difference
+from taskhub.core.rules import Rule, RuleList, Then, difference, fields_changed
 from taskhub.domain.catalogue.reads import known_groups
 from taskhub.domain.catalogue.view import catalogue
 from taskhub.domain.rules.decisions import check_expressions
@@ -34,6 +34,24 @@ MAX_NUMBER: Final = 2**31 - 1
 """No version has a higher number."""
 REST: Final = "Everything else"
 """The name that the form suggests for a rule that decides what no other does."""
+SHOWN_CHANGES: Final = 20
+"""Changed rules of which a version's page says what changed."""
+FIELD_WORDS: Final = {
+    "when": "When",
+    "then": "What it does",
+    "words": "Words for the agent",
+    "group": "Group",
+    "quorum": "Approvals needed",
+    "not_requester": "Not by the requester",
+    "risk": "Risk",
+    "sentence": "What will happen",
+    "expires_minutes": "Minutes to decide",
+    "otherwise": "If nobody decides in time",
+    "escalate_to": "Group that is asked then",
+    "enabled": "On",
+    "shadow": "On trial",
+}
+"""A rule's fields, as the form calls them."""
 SHOWN_TRIES: Final = 50
 """Calls that a trial lists, of those that it changes."""
 
@@ -347,6 +365,25 @@ def _tried(trial: Trial | None) -> dict[str, Any]:
     return {"trial": trial, "counts": counts, "shown_tries": trial.different[:SHOWN_TRIES], "most_tried": MAX_CALLS}
 
 
+def _changed(before: Sequence[Rule], after: Sequence[Rule], names: Sequence[str]) -> list[tuple[str, list[Any]]]:
+    """Of each of these rules, its fields that differ: what the form calls the field, and its value before and after."""
+    old, new = {rule.name: rule for rule in before}, {rule.name: rule for rule in after}
+    return [
+        (
+            name,
+            [
+                (FIELD_WORDS[part], _value(getattr(old[name], part)), _value(getattr(new[name], part)))
+                for part in fields_changed(old[name], new[name])
+            ],
+        )
+        for name in names[:SHOWN_CHANGES]
+    ]
+
+
+def _value(value: object) -> str:
+    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
+
+
 def _version(
     request: ConsoleRequest, number: int, form: ChangeForm | None = None, *, status: int = 200
 ) -> HttpResponse:
@@ -370,6 +407,8 @@ def _version(
                 )
                 if names
             ],
+            "changed": _changed(before, shown.rules, found.changed),
+            "unshown": len(found.changed[SHOWN_CHANGES:]),
             "present": listed.version,
             "form": form or ChangeForm(initial={"expected": listed.version}),
             "can_manage": request.caller.may("server.manage") and listed.rules != shown.rules,

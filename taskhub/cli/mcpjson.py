@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import getpass
+import os
+import stat
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from django.core.management.base import CommandError
 
@@ -13,6 +16,9 @@ from taskhub.core.errors import TaskHubError
 from taskhub.domain.catalogue.importing import read_servers
 from taskhub.domain.catalogue.server_files import Placeholder, ServersFile, supposed_values
 from taskhub.lib.signs import spelled
+
+MAX_FILE: Final = 16_777_216
+"""Bytes of a file that a command reads: far more than a tenant's configuration has."""
 
 
 def read_file(path: str, *, way: str = "", name: str = "") -> ServersFile:
@@ -72,10 +78,47 @@ def _lines(path: str) -> Mapping[str, str]:
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def text_of(path: str) -> str:
-    """The text of a file, or of standard input if it is `-`. Raises `CommandError`."""
+def text_of(path: str, *, regular: bool = False) -> str:
+    """The text of a file, or of standard input if it is `-`; `MAX_FILE` bytes at most. With `regular`, a pipe or device
+    is refused, which may never end. Raises `CommandError`."""
+    if path == "-":
+        text = sys.stdin.read(MAX_FILE + 1)
+        if len(text) > MAX_FILE:
+            raise CommandError(f"Standard input has more than {MAX_FILE:,} characters.")
+        return text
     try:
-        return sys.stdin.read() if path == "-" else Path(path).expanduser().read_text(encoding="utf-8")
+        return bytes_of(Path(path).expanduser(), MAX_FILE, regular=regular).decode()
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
-        raise CommandError(f"{path} cannot be read: {why}.") from None
+        why = problem_of(error)
+        more = " Give `-` to read from standard input." if isinstance(error, NoFile) else ""
+        raise CommandError(f"{path} cannot be read: {why}.{more}") from None
+
+
+class NoFile(OSError):
+    """What would be read is no regular file, such as a pipe, which may never end."""
+
+
+def bytes_of(path: Path, most: int, *, regular: bool = True) -> bytes:
+    """What the file has. Raises `NoFile` if it is no regular one and has to be, another `OSError`, or `ValueError` for
+    more than `most` bytes; `problem_of` has the words for each."""
+    # Without O_NONBLOCK, opening a pipe that nobody writes to waits for ever.
+    opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (os.O_NONBLOCK if regular else 0))
+    try:
+        if regular and not stat.S_ISREG(os.fstat(opened).st_mode):
+            raise NoFile
+        with open(opened, "rb", closefd=False) as file:
+            found = file.read(most + 1)
+    finally:
+        os.close(opened)
+    if len(found) > most:
+        raise ValueError(f"it is larger than {most:,} bytes")
+    return found
+
+
+def problem_of(error: OSError | ValueError) -> str:
+    """Why a file could not be read, without a full stop."""
+    if isinstance(error, NoFile):
+        return "it is no regular file"
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    return "it is no UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error)

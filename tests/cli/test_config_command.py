@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -137,3 +138,27 @@ def test_a_rule_in_doubt_for_tools_without_its_argument_is_warned_of(tmp_path: P
     for verb in ("diff", "apply"):
         told = run("config", verb, str(made))[1]
         assert "Warning: rule pay: The only tool has no argument amount: every call of them is in doubt" in told
+
+
+@pytest.mark.parametrize("verb", ["diff", "apply"])
+def test_what_is_no_regular_file_is_refused(tmp_path: Path, verb: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path, why in ((tmp_path / "pipe", "it is no regular file"), (tmp_path, "it is no regular file")):
+        with pytest.raises(CommandError, match=f"{path} cannot be read: {why}. Give `-` to read from standard input."):
+            run("config", verb, str(path))
+
+
+def test_a_secret_is_read_from_no_pipe(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "key").unlink()
+    os.mkfifo(tmp_path / "key")
+    with pytest.raises(CommandError, match="key cannot be read: it is no regular file"):
+        run("config", "diff", str(file))
+
+
+def test_a_file_has_a_bound(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("taskhub.cli.mcpjson.MAX_FILE", 20)
+    with pytest.raises(CommandError, match="it is larger than 20 bytes"):
+        run("config", "diff", str(file))
+    monkeypatch.setattr("sys.stdin", io.StringIO(file.read_text()))
+    with pytest.raises(CommandError, match="Standard input has more than 20 characters"):
+        run("config", "diff", "-")

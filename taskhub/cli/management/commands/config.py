@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from taskhub.cli.database import need_database
-from taskhub.cli.mcpjson import text_of
+from taskhub.cli.mcpjson import bytes_of, problem_of, text_of
 from taskhub.control import configuration, credentials
 from taskhub.control.caller import of_shell
 from taskhub.control.configuration import Applied
@@ -73,7 +73,7 @@ class Command(BaseCommand):
         try:
             applied = configuration.apply_configuration(
                 of_shell(),
-                text_of(file),
+                text_of(file, regular=True),
                 lookup=_look_up,
                 prune=options["prune"],
                 keep_secrets=options["keep_secrets"],
@@ -129,11 +129,6 @@ def _look_up(kind: str, name: str) -> str:
             raise Missing(f"The variable {name} is not set.")
         return os.environ[name]
     try:
-        with Path(name).open("rb") as file:
-            found = file.read(MAX_SECRET_FILE + 1)
-        if len(found) <= MAX_SECRET_FILE:
-            return found.decode().rstrip("\r\n")
-        why = f"it is larger than {MAX_SECRET_FILE:,} bytes"
+        return bytes_of(Path(name), MAX_SECRET_FILE).decode().rstrip("\r\n")
     except (OSError, ValueError) as error:
-        why = (error.strerror or str(error)) if isinstance(error, OSError) else "it is no UTF-8 text"
-    raise Missing(f"{name} cannot be read: {why}.")
+        raise Missing(f"{name} cannot be read: {problem_of(error)}.") from None

@@ -58,7 +58,7 @@ class Command(BaseCommand):
 
     def _set(self, file: str, reason: str) -> None:
         try:
-            given = json.loads(text_of(file))
+            given = json.loads(text_of(file, regular=True))
         except ValueError as error:
             raise CommandError(f"{file} is no JSON: {error}") from None
         caller = of_shell()

@@ -3,6 +3,7 @@ answer. Requests have a token and no cookies, like those of `/mcp`."""
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from functools import partial
 from typing import Annotated, Any, Final, cast
@@ -12,7 +13,7 @@ from ninja import Header, NinjaAPI, Path, Query, Router, Schema
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 from ninja.parser import Parser
 from ninja.security.base import AuthBase
-from pydantic import AwareDatetime, ConfigDict, Field
+from pydantic import AwareDatetime, BeforeValidator, ConfigDict, Field
 
 from taskhub.api.auth import Unauthorized, authenticate, scope_challenge
 from taskhub.api.endpoint import McpRequest, deny_on_record, headers_of
@@ -31,6 +32,7 @@ from taskhub.protocol.incoming import Incoming
 
 MAX_PROGRAM: Final = 100
 """Most characters of the name of a client's program."""
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d")
 _JSON: Final = "application/json"
 
 
@@ -38,6 +40,13 @@ class Strict(Schema):
     """A request's body, in which an unknown member is an error."""
 
     model_config = ConfigDict(extra="forbid", strict=False)
+
+
+def _written_as_time(value: Any) -> Any:
+    # Pydantic takes seconds, as a number or a text, and true for 1.
+    if value is not None and not (isinstance(value, str) and _TIME.match(value)):
+        raise ValueError("a time is a text as in RFC 3339, such as 2026-12-01T12:00:00Z")
+    return value
 
 
 Arguments = Annotated[dict[str, Any], Field(description="The arguments of the call, as they will be sent.")]
@@ -52,11 +61,12 @@ class ApprovalRequest(Strict):
     server: str = Field(min_length=1, max_length=128, description="The server's name in the hub.")
     tool: str = Field(min_length=1, max_length=512, description="The tool's name at that server.")
     arguments: Arguments = {}
-    wanted_by: AwareDatetime | None = Field(
+    wanted_by: Annotated[AwareDatetime | None, BeforeValidator(_written_as_time)] = Field(
         None, description="Until when people may decide, with an offset from UTC; a day from now if it is absent."
     )
     valid_seconds: int = Field(
         DEFAULT_SECONDS,
+        strict=True,
         ge=FEWEST_SECONDS,
         le=MOST_SECONDS,
         description="How long the permit can be redeemed, from the decision on.",
@@ -285,6 +295,8 @@ def refused(request: HttpRequest, error: Exception | type[Exception]) -> HttpRes
             return refusal(422, error.code, error.message, field=str(error.data.get("field", "")))
         case ValidationError():
             first = error.errors[0]
+            if first["loc"][0] == "body" and not request.body:
+                return refusal(400, "invalid", "The body is empty: a JSON object was expected.")
             return refusal(422, "invalid", str(first["msg"]), field=".".join(map(str, first["loc"][1:])))
         case HttpError():
             return refusal(error.status_code, "invalid", str(error.__cause__ or error))

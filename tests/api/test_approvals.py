@@ -352,7 +352,14 @@ def test_a_caller_without_a_token_gets_nothing(hub: RunningHub) -> None:
 @pytest.mark.parametrize(
     ("body", "status", "word"),
     [
+        (b"", 400, "The body is empty"),
         (b"{", 400, "line 1"),
+        (b'{"server":"s","tool":"t","valid_seconds":"60"}', 422, "integer"),
+        (b'{"server":"s","tool":"t","valid_seconds":true}', 422, "integer"),
+        (b'{"server":"s","tool":"t","valid_seconds":60.0}', 422, "integer"),
+        (b'{"server":"s","tool":"t","wanted_by":"1796126400"}', 422, "RFC 3339"),
+        (b'{"server":"s","tool":"t","wanted_by":1796126400}', 422, "RFC 3339"),
+        (b'{"server":"s","tool":"t","wanted_by":true}', 422, "RFC 3339"),
         (b'{"server":"s","server":"t","tool":"greet"}', 400, "duplicate"),
         (b'{"server":"s"}', 422, "required"),
         (b'{"server":"s","tool":"t","more":1}', 422, "not permitted"),

@@ -67,10 +67,11 @@ def test_what_is_in_doubt_for_tools_without_an_argument_is_told_when_it_is_set(f
     ("given", "told"),
     [
         ("[", "is no JSON"),
+        ('[{"name": "a", "when": "", "then": "ask"}, 5]', "Rule 2: A rule is an object"),
         ("{}", "rules: The rules are a list."),
-        ('[{"name": "a", "when": "tool.nmae", "then": "ask"}]', "rules.0.when: At character 1: tool has the members"),
-        ('[{"name": "a", "when": "", "then": "maybe"}]', "rules.0.then: Give one of hide, deny, ask, allow"),
-        ('[{"name": "a", "when": "args.x == 1", "then": "hide"}]', "rules.0.when: A rule that hides tools"),
+        ('[{"name": "a", "when": "tool.nmae", "then": "ask"}]', "Rule 1, when: At character 1: tool has the members"),
+        ('[{"name": "a", "when": "", "then": "maybe"}]', "Rule 1, then: Give one of hide, deny, ask, allow"),
+        ('[{"name": "a", "when": "args.x == 1", "then": "hide"}]', "Rule 1, when: A rule that hides tools"),
     ],
 )
 def test_what_cannot_be_set_is_named_and_changes_nothing(file: Path, given: str, told: str) -> None:

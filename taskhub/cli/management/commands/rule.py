@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from argparse import ArgumentParser
 from typing import Any
 
@@ -42,8 +43,7 @@ class Command(BaseCommand):
                 else:
                     self._set(options["file"], options["reason"])
             except TaskHubError as error:
-                at = f"{error.data['field']}: " if "field" in error.data else ""
-                raise CommandError(at + error.message) from None
+                raise CommandError(_at(str(error.data.get("field", ""))) + error.message) from None
 
     def _list(self, *, as_json: bool) -> None:
         found = rules.rules(of_shell())
@@ -71,3 +71,11 @@ class Command(BaseCommand):
             self.stdout.write(f"Version {after.version} with {len(after.rules)} rules is in force for new calls.")
         for warned in rules.rule_warnings(caller, after.rules):
             self.stdout.write(f"Warning: {spelled(warned.rule.name)}: {spelled(warned.words)}")
+
+
+def _at(field: str) -> str:
+    """Which field of which rule an error is about, for people, who count from 1; empty if it is about no field."""
+    found = re.fullmatch(r"rules\.(\d+)(?:\.(.+))?", field)
+    if found is None:
+        return f"{field}: " if field else ""
+    return f"Rule {int(found[1]) + 1}{f', {found[2]}' if found[2] else ''}: "

@@ -23,7 +23,7 @@ import cel
 
 from taskhub.core.errors import Invalid
 from taskhub.domain.rules import comparisons
-from taskhub.domain.rules.reading import CLOSING, Group, Part, Token, invalid, parts_of
+from taskhub.domain.rules.reading import CLOSING, Group, Part, Token, invalid, parts_of, perhaps
 
 MAX_TEXT: Final = 4_000
 """Most characters of an expression."""
@@ -236,7 +236,8 @@ class _Writer:
     def _call(self, name: Token, given: Group, member: bool, bound: frozenset[str]) -> tuple[str, int]:
         if name.text not in (METHODS if member else FUNCTIONS):
             known = ", ".join(sorted(METHODS if member else FUNCTIONS))
-            raise invalid(f"there is no function {name.text[:40]}; there are {known}", name.at)
+            hint = "" if member else perhaps(name.text)
+            raise invalid(f"there is no function {name.text[:40]}; there are {known}{hint}", name.at)
         if name.text == "matches":
             return self._matched(name, given), 2
         if name.text in PARTS_OF_TIME and given.parts:
@@ -283,7 +284,7 @@ class _Writer:
         members = MEMBERS.get(part.text)
         if members is None:
             known = ", ".join(sorted([*MEMBERS, ARGUMENTS, TIME]))
-            raise invalid(f"there is no {part.text[:40]}; there are {known}", part.at)
+            raise invalid(f"there is no {part.text[:40]}; there are {known}{perhaps(part.text)}", part.at)
         name = parts[n + 2] if n + 2 < len(parts) and parts[n + 1].text == "." else None
         if not isinstance(name, Token) or name.text not in members:
             raise invalid(f"{part.text} has the members {', '.join(sorted(members))}", part.at)

@@ -27,6 +27,20 @@ _TOKEN: Final = re.compile(
 CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
 """The bracket that closes each."""
 
+_MEANT: Final = {
+    "=": "==",
+    "&": "&&",
+    "|": "||",
+    "and": "&&",
+    "or": "||",
+    "not": "!",
+    "is": "==",
+    "true": "true",
+    "false": "false",
+    "none": "null",
+}
+"""For words and signs of other languages, in lower case: what CEL has instead."""
+
 
 @dataclass(frozen=True, slots=True)
 class Token:
@@ -68,6 +82,13 @@ def parts_of(text: str) -> tuple[Part, ...]:
     return _grouped(tokens, len(text))
 
 
+def perhaps(written: str) -> str:
+    """What was perhaps meant by a word or sign that means nothing, to stand behind the problem; empty if nobody
+    knows."""
+    meant = _MEANT.get(written.lower())
+    return f". Perhaps: {meant}" if meant else ""
+
+
 def invalid(problem: str, at: int) -> Invalid:
     """An error about the expression, with its place."""
     return Invalid(f"At character {at + 1}: {problem}.", field="when")
@@ -78,7 +99,7 @@ def _tokens(text: str) -> Iterable[Token]:
     while at < len(text):
         found = _TOKEN.match(text, at)
         if found is None or found.lastgroup is None:
-            raise invalid(f"{text[at]!r} means nothing here", at)
+            raise invalid(f"{text[at]!r} means nothing here{perhaps(text[at])}", at)
         if found.lastgroup != "blank":
             yield Token(found.lastgroup, found.group(), at)
         at = found.end()

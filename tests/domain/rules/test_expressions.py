@@ -264,3 +264,33 @@ def test_a_hostile_expression_costs_little(text: str) -> None:
     arguments = {"text": "a" * 10_000, "list": ["x" * 10 + str(n) for n in range(100)]}
     met(text, arguments=arguments)
     assert cpu_seconds(lambda: met(text, arguments=arguments)) < 0.005
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "meant"),
+    [
+        ('tool.name = "a"', 11, "=="),
+        ('tool.name === "a"', 13, "=="),
+        ("tool.readOnly & tool.destructive", 15, "&&"),
+        ("tool.readOnly | tool.destructive", 15, "||"),
+        ('tool.name == "a" and tool.readOnly', 18, "&&"),
+        ('tool.name == "a" AND (tool.readOnly)', 18, "&&"),
+        ('tool.name == "a" or tool.readOnly', 18, "||"),
+        ("not tool.readOnly", 1, "!"),
+        ("not(tool.readOnly)", 1, "!"),
+        ("tool.name is 'a'", 11, "=="),
+        ("tool.readOnly == True", 18, "true"),
+        ("args.x == None", 11, "null"),
+    ],
+)
+def test_words_and_signs_of_other_languages_get_a_hint_at_their_place(text: str, at: int, meant: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        compiled(text)
+    assert refused.value.message.startswith(f"At character {at}: ")
+    assert refused.value.message.endswith(f". Perhaps: {meant}.")
+
+
+def test_an_unknown_word_gets_no_hint() -> None:
+    with pytest.raises(Invalid) as refused:
+        compiled("nobody.name == 'a'")
+    assert "Perhaps" not in refused.value.message

@@ -47,6 +47,25 @@ def test_what_is_listed_can_be_set(file: Path) -> None:
         "            when tool.readOnly",
         "  2  ask    deploys  (on trial)",
         "            when tool.name == 'deploy'",
+        "            quorum 2, group ops",
+    ]
+
+
+def test_the_list_has_all_that_a_rule_says(file: Path) -> None:
+    asks = {"not_requester": True, "risk": "high", "sentence": "Deploy {args.x}", "expires_minutes": 60, "group": "a"}
+    ends = {"otherwise": "escalate", "escalate_to": "b"}
+    denies = {"name": "no", "when": "", "then": "deny", "words": "Sleep."}
+    file.write_text(json.dumps([{"name": "all", "when": "", "then": "ask", **asks, **ends}, denies]))
+    run("rule", "set", str(file))
+    assert run("rule", "list")[1].splitlines()[1:] == [
+        "  1  ask    all",
+        "            when any call",
+        "            quorum 1, group a, not_requester, risk high, expires_minutes 60, "
+        "otherwise escalate, escalate_to b",
+        "            sentence “Deploy {args.x}”",
+        "  2  deny   no",
+        "            when any call",
+        "            words “Sleep.”",
     ]
 
 

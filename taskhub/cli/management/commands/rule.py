@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from argparse import ArgumentParser
-from typing import Any
+from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
 
@@ -14,8 +14,12 @@ from taskhub.cli.mcpjson import text_of
 from taskhub.control import rules
 from taskhub.control.caller import of_shell
 from taskhub.core.errors import TaskHubError
-from taskhub.core.rules import list_from_json, to_json
+from taskhub.core.rules import Rule, Then, list_from_json, to_json
 from taskhub.lib.signs import spelled, visible_json
+
+_APART: Final = frozenset({"name", "when", "then", "enabled", "shadow"})
+"""Fields that `rule list` has in a rule's first lines."""
+_TEXTS: Final = ("sentence", "words")
 
 
 class Command(BaseCommand):
@@ -55,6 +59,8 @@ class Command(BaseCommand):
             marks = ("" if rule.enabled else "  (off)") + ("  (on trial)" if rule.shadow else "")
             self.stdout.write(f"{place:3}  {rule.then:5}  {spelled(rule.name)}{marks}")
             self.stdout.write(f"            when {spelled(rule.when) or 'any call'}")
+            for line in _rest(rule):
+                self.stdout.write(f"            {spelled(line)}")
 
     def _set(self, file: str, reason: str) -> None:
         try:
@@ -71,6 +77,15 @@ class Command(BaseCommand):
             self.stdout.write(f"Version {after.version} with {len(after.rules)} rules is in force for new calls.")
         for warned in rules.rule_warnings(caller, after.rules):
             self.stdout.write(f"Warning: {spelled(warned.rule.name)}: {spelled(warned.words)}")
+
+
+def _rest(rule: Rule) -> list[str]:
+    """What else the rule says, by the names of a file of rules: texts on lines of their own."""
+    said = {name: value for name, value in to_json(rule).items() if name not in _APART}
+    if rule.then is Then.ASK:
+        said = {"quorum": rule.quorum} | said
+    short = [name if value is True else f"{name} {value}" for name, value in said.items() if name not in _TEXTS]
+    return [*filter(None, [", ".join(short)]), *(f"{name} “{said[name]}”" for name in _TEXTS if name in said)]
 
 
 def _at(field: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from taskhub.core.rules import Then
+from taskhub.core.rules import Otherwise, Then
 from taskhub.domain.clients.verdicts import Called
 from taskhub.domain.rules.decisions import denied
 from taskhub.domain.rules.explained import Step, Unknown, Why
@@ -38,6 +38,14 @@ def why_words(step: Step) -> str:
     return f"{words}, in doubt" if step.doubt else words
 
 
+def minutes(count: int) -> str:
+    """So many minutes, in the largest unit of which they are a whole number."""
+    for size, unit in ((1_440, "d"), (60, "h")):
+        if count % size == 0:
+            return f"{count // size} {unit}"
+    return f"{count} min"
+
+
 def called_words(called: Called) -> str:
     """What becomes of a call."""
     verdict = called.explained.verdict
@@ -47,7 +55,16 @@ def called_words(called: Called) -> str:
         return f"It does not run. The agent is told: “{denied(verdict)}”"
     if (asked := called.approval) is not None:
         approve = "approves" if asked.quorum == 1 else "approve"
-        return f"It waits until {asked.quorum} of {asked.group or 'the approvers'} {approve} it."
+        rule = verdict.rule
+        assert rule is not None  # only rules ask
+        others = ", but not whoever made the call" if rule.not_requester else ""
+        then = {
+            Otherwise.DENY: "it is denied",
+            Otherwise.ALLOW: "it runs",
+            Otherwise.ESCALATE: f"{rule.escalate_to} is asked, for the same time, and then it is denied",
+        }[rule.otherwise]
+        waits = f"waits until {asked.quorum} of {asked.group or 'the approvers'} {approve} it"
+        return f"It {waits}{others}. If nobody decides within {minutes(rule.expires_minutes)}, {then}."
     if verdict.rule:
         return "It runs without an approval."
     return "No rule matches: it runs without an approval."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from html import unescape
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -13,7 +14,7 @@ from taskhub.console.forms.rule_calls import MAX_TYPED
 from taskhub.console.verdict_words import UNKNOWN, WHY, WOULD, unknown_words
 from taskhub.console.views import rule_calls
 from taskhub.core.records import ToolRecord
-from taskhub.core.rules import Rule, Then
+from taskhub.core.rules import Otherwise, Rule, Then
 from taskhub.core.states import Role
 from taskhub.domain.catalogue.view import forget_catalogues
 from taskhub.domain.rules.changes import save_rules
@@ -70,7 +71,7 @@ def test_the_list_in_force_says_what_would_happen_and_why(
     html = admin.post("/rules/call", typed(context, tool, '{"n": 5000}')).content.decode()
     said = words(html)
     assert "bot calls pay" in said
-    assert "Asked It waits until 2 of ops approve it." in said
+    assert "Asked It waits until 2 of ops approve it. If nobody decides within 1 d, it is denied." in said
     assert "1 Old Deny every call off" in said
     assert "2 Nights Deny time.getHours() &lt; 6 not met" in said
     assert "3 Trial Deny args.n &gt; 1 on trial: it would have denied it" in said
@@ -171,7 +172,7 @@ def test_the_list_as_it_is_edited_is_tried_beside_the_one_in_force(
     html = admin.post("/rules/edit?rule=Large", FORM | typed(context, tool, '{"n": 50}')).content.decode()
     said = words(html)
     assert "By the list in force Allowed No rule matches" in said
-    assert "By this list Asked It waits until 1 of the approvers approves it." in said
+    assert "By this list Asked It waits until 1 of the approvers approves it. If nobody" in said
     assert "5 Large Ask args.n &gt; 20 decides" in said
     assert "args.n &gt; 20</textarea>" in html, "what was typed stays"
     assert filled(html) == '{"n": 50}'
@@ -189,7 +190,7 @@ def test_it_says_what_people_would_read(admin: Client, tenant: Tenant, tool: Too
     more = {"when": "", "risk": "critical", "sentence": "Pay {args.n} to {args.to}", "place": "1"}
     html = admin.post("/rules/edit?rule=Large", FORM | more | typed(context, tool, '{"n": 50}')).content.decode()
     said = words(html)
-    assert "Asked Critical It waits until 1 of the approvers approves it." in said
+    assert "Asked Critical It waits until 1 of the approvers approves it. If nobody" in said
     assert "They read: Pay 50 to (not given)" in said
     assert "They see what is answered by" not in said
     posted = FORM | more | typed(context, tool, '{"n": 50}')
@@ -238,3 +239,23 @@ def test_everything_has_words() -> None:
     assert set(WOULD) == set(Then)
     assert unknown_words({Unknown.TIME}) == "the time"
     assert unknown_words(set(Unknown)).endswith("the time, what its program calls itself and the scopes of its token")
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ({"not_requester": True}, "approves it, but not whoever made the call. If nobody decides within 1 d, it"),
+        ({"expires_minutes": 90, "otherwise": Otherwise.ALLOW}, "If nobody decides within 90 min, it runs."),
+        (
+            {"expires_minutes": 120, "otherwise": Otherwise.ESCALATE, "escalate_to": "legal"},
+            "If nobody decides within 2 h, legal is asked, for the same time, and then it is denied.",
+        ),
+    ],
+)
+def test_who_may_not_decide_and_what_happens_if_nobody_does_is_said(
+    admin: Client, tenant: Tenant, tool: ToolRecord, context: AuthContext, parts: dict[str, Any], said: str
+) -> None:
+    rule = Rule(name="First", when="", then=Then.ASK, **parts)
+    save_rules(tenant.pk, [rule], expected=present(tenant.pk).version, actor=ADMIN)
+    forget_catalogues()
+    assert said in words(admin.post("/rules/call", typed(context, tool)).content.decode())

@@ -18,7 +18,7 @@ from heroicons.templatetags.heroicons import heroicon_mini
 
 from taskhub.console.htmx import CONFIG
 from taskhub.console.questions import words_of
-from taskhub.console.verdict_words import unknown_words, why_words
+from taskhub.console.verdict_words import minutes, unknown_words, why_words
 from taskhub.core import permissions as gate
 from taskhub.core.asking import Asking
 from taskhub.core.bypass import Bypass
@@ -311,13 +311,7 @@ PAST: Final = {
 }
 
 
-@register.filter
-def minutes(count: int) -> str:
-    """So many minutes, in the largest unit of which they are a whole number."""
-    for size, unit in ((1_440, "d"), (60, "h")):
-        if count % size == 0:
-            return f"{count // size} {unit}"
-    return f"{count} min"
+register.filter(minutes)
 
 
 @register.filter

@@ -308,6 +308,11 @@ def test_the_list_as_it_is_edited_is_tried_on_recent_calls(admin: Client, tenant
     assert admin.post("/rules/add", {**FORM, "try": "1", "when": "nobody"}).status_code == 400
     admin.post("/rules/add", FORM)
     said = words(admin.get("/rules/?try").content.decode())
+    assert "Ask 1 Allow 0 No rule: it runs 1" in said, "one column: nothing is edited"
+    assert "No call changes." not in said
+    said = words(admin.post(edit(ASKS), {**FORM, "expected": "1", "try": "1"}).content.decode())
+    assert "By this list" not in said, "nor is anything there"
+    said = words(admin.post(edit(ASKS), {**FORM, "expected": "1", "try": "1", "quorum": "1"}).content.decode())
     assert "Ask 1 1" in said
     assert "No call changes." in said
 
@@ -320,7 +325,7 @@ def test_a_rule_of_the_list_that_is_refused_today_is_named_and_tried(
         patched.setattr("taskhub.domain.rules.decisions.check_kinds", lambda text: None)
         save_rules(tenant.pk, [ASKS, Rule(name="Odd", when="tool.name", then=Then.DENY)], expected=0, actor=ADMIN)
     make_task(make_context(tenant), make_tool(make_server(tenant)))
-    assert "Ask 1 1" in words(admin.get("/rules/?try").content.decode())
+    assert "Ask 1" in words(admin.get("/rules/?try").content.decode())
     answer = admin.post("/rules/change", {"expected": "1", "up": "Odd"})
     assert answer.status_code == 400
     assert "Rule 1: At character 1: tool.name is a text" in words(answer.content.decode())

@@ -362,7 +362,13 @@ def _tried(trial: Trial | None) -> dict[str, Any]:
     if trial is None:
         return {}
     counts = [(then, trial.before.get(then, 0), trial.after.get(then, 0)) for then in (*Then, None)]
-    return {"trial": trial, "counts": counts, "shown_tries": trial.different[:SHOWN_TRIES], "most_tried": MAX_CALLS}
+    return {
+        "trial": trial,
+        "in_force": trial.in_force,
+        "counts": counts,
+        "shown_tries": trial.different[:SHOWN_TRIES],
+        "most_tried": MAX_CALLS,
+    }
 
 
 def _changed(before: Sequence[Rule], after: Sequence[Rule], names: Sequence[str]) -> list[tuple[str, list[Any]]]:

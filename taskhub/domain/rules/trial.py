@@ -77,6 +77,8 @@ class Trial:
     late: int
     before: Mapping[Then | None, int]
     after: Mapping[Then | None, int]
+    in_force: bool
+    """Whether the tried list is the one in force."""
     different: tuple[Tried, ...]
     """The calls with which the two lists do something else, newest first."""
 
@@ -123,6 +125,7 @@ def try_rules(tenant_id: int, rules: Sequence[Rule], offered: Iterable[ToolRecor
         late,
         Counter(one.before.then for one in tried),
         Counter(one.after.then for one in tried),
+        tuple(rules) == listed.rules,
         tuple(one for one in tried if one.before.then is not one.after.then),
     )
 

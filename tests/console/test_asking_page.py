@@ -292,6 +292,27 @@ def test_every_page_says_that_the_rule_decided_and_no_person(
     assert "rule Production" in log
 
 
+@pytest.mark.parametrize(
+    ("says", "then"),
+    [
+        ({}, "it is denied within seconds"),
+        ({"otherwise": Otherwise.ALLOW}, "it runs within seconds"),
+        ({"otherwise": Otherwise.ESCALATE, "escalate_to": "leads"}, "group leads is asked within seconds"),
+    ],
+    ids=["deny", "allow", "escalate"],
+)
+def test_once_the_time_is_over_the_inbox_says_what_follows(
+    sign_in: Login, tenant: Tenant, says: dict[str, Any], then: str
+) -> None:
+    mia = sign_in(make_person(Role.APPROVER, tenant))
+    task = asked(tenant, **says)
+    overdue(task)
+    assert f"the time to decide is over : {then}" in card(mia, task)
+    said = words(mia.get("/inbox/?queue=all").content.decode())
+    assert "time is over" in said
+    assert "ago if nobody decides" not in said
+
+
 def test_what_was_allowed_is_asked_again_where_the_tool_changes(sign_in: Login, tenant: Tenant) -> None:
     mia = sign_in(make_person(Role.APPROVER, tenant))
     task = asked(tenant, otherwise=Otherwise.ALLOW)

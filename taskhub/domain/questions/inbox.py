@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
 
@@ -95,6 +95,11 @@ class InboxItem:
     def decided_by_me(self) -> bool:
         """Whether the person has decided, and the question waits for others."""
         return self.obstacle is Obstacle.DECIDED
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its time is over, and the next sweep of a worker does what follows."""
+        return self.closed_at is None and self.due_at is not None and self.due_at < datetime.now(UTC)
 
     @property
     def params(self) -> dict[str, Any]:

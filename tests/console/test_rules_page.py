@@ -8,8 +8,9 @@ from urllib.parse import quote
 
 import pytest
 from django.test import Client
+from django.utils.html import escape
 
-from taskhub.core.rules import Rule, Then
+from taskhub.core.rules import MAX_WHEN, Rule, Then
 from taskhub.core.states import Role
 from taskhub.domain.rules.changes import save_rules
 from taskhub.domain.rules.reads import present, versions
@@ -379,3 +380,39 @@ def test_a_version_that_changes_many_rules_shows_what_changed_of_the_first(admin
     save_rules(tenant.pk, rules, expected=0, actor=ADMIN)
     save_rules(tenant.pk, [replace(rule, quorum=2) for rule in rules], expected=1, actor=ADMIN)
     assert "And 5 more changed, named above." in words(admin.get("/rules/versions/2/").content.decode())
+
+
+def test_a_page_of_many_long_expressions_stays_small_and_each_can_be_read(sign_in: Login, tenant: Tenant) -> None:
+    many = [Rule(name=f"n{n}", when=long_expression(n), then=Then.ASK, words="w" * 500) for n in range(200)]
+    save_rules(tenant.pk, many, expected=0, actor=ADMIN)
+    for role in (Role.ADMIN, Role.VIEWER):
+        browser = sign_in(make_person(role, tenant))
+        for url in ("/rules/", "/rules/versions/1/"):
+            html = browser.get(url).content
+            assert len(html) < 300_000, (url, len(html))
+            assert b"n49<" in html
+            assert b"n50<" not in html
+            html = browser.get(f"{url}?from=151").content
+            assert b"n199<" in html
+            assert b'"/rules/versions/1/?rule=n199#rules"' in html
+            assert b"?from=101" in html
+        one = browser.get("/rules/versions/1/?rule=n199").content.decode()
+        assert escape(long_expression(199)) in one
+        assert "n198" not in one[one.index('id="rules"') :]
+        assert browser.get("/rules/versions/1/?rule=none").status_code == 404
+
+
+def test_a_long_list_is_changed_page_by_page(admin: Client, tenant: Tenant) -> None:
+    save_rules(tenant.pk, [Rule(name=f"n{n}", when="", then=Then.ASK) for n in range(60)], expected=0, actor=ADMIN)
+    html = admin.get("/rules/?from=51").content.decode()
+    assert 'action="/rules/change?from=51"' in html
+    assert "Earlier rules" in html
+    answer = admin.post("/rules/change?from=51", {"expected": "1", "up": "n50"})
+    assert answer.headers["Location"] == "/rules/?from=51"
+    assert names(tenant)[48:51] == ["n48", "n50", "n49"]
+    assert admin.get("/rules/?from=9999").status_code == 200
+
+
+def long_expression(n: int) -> str:
+    found = f"args.n{n} in [{', '.join([repr('<production>' * 6)] * 50)}]"
+    return f"{found}{' ' * (MAX_WHEN - len(found) - 9)}// {n:06}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -34,6 +35,11 @@ MAX_NUMBER: Final = 2**31 - 1
 """No version has a higher number."""
 REST: Final = "Everything else"
 """The name that the form suggests for a rule that decides what no other does."""
+SHOWN_RULES: Final = 50
+"""Rules on a page of the list."""
+SHOWN_TEXT: Final = 60_000
+"""Characters of the expressions of a list that its page has. Where there are more, long ones lead to a page of their
+own."""
 SHOWN_CHANGES: Final = 20
 """Changed rules of which a version's page says what changed."""
 FIELD_WORDS: Final = {
@@ -121,7 +127,8 @@ def rule_change(request: ConsoleRequest) -> HttpResponse:
     said = {"up": "moved up", "down": "moved down", "on": "switched on", "off": "switched off", "remove": "removed"}
     undo = f" Version {listed.version} has it: bring that version back to undo this." if verb == "remove" else ""
     messages.success(request, f"“{name}” {said[verb]}: version {saved.version} is in force.{undo}")
-    return redirect("rule-list")
+    begin = _begin(request, len(saved.rules))
+    return redirect(f"{resolve_url('rule-list')}?from={begin + 1}" if begin else "rule-list")
 
 
 @page("server.view")
@@ -145,7 +152,8 @@ def rule_versions(request: ConsoleRequest) -> HttpResponse:
 @page("server.view")
 @require_safe
 def rule_version(request: ConsoleRequest, number: int) -> HttpResponse:
-    """One version of the list, and what it has otherwise than the one before."""
+    """One version of the list, and what it has otherwise than the one before; with the parameter `rule` that rule of it
+    alone."""
     return _version(request, number)
 
 
@@ -194,13 +202,18 @@ CHANGES: Final[dict[str, Callable[[list[Rule], int], list[Rule]]]] = {
 
 def _list(request: ConsoleRequest, form: ChangeForm | None = None, *, status: int = 200) -> HttpResponse:
     listed = control.rules(request.caller)
+    begin = _begin(request, len(listed.rules))
     can_manage = request.caller.may("server.manage")
     return render(
         request,
         "console/rules.html",
         {
             "listed": listed,
-            "rules": _with_doubts(request, listed.rules),
+            "rules": _with_doubts(request, listed.rules, begin),
+            "whole_at": _whole_at(listed.rules[begin : begin + SHOWN_RULES], listed.version),
+            "begin": begin,
+            "earlier": max(begin - SHOWN_RULES, 0) + 1 if begin else None,
+            "later": begin + SHOWN_RULES + 1 if begin + SHOWN_RULES < len(listed.rules) else None,
             "rest": next((rule for rule in listed.rules if rule.enabled and not (rule.shadow or rule.when)), None),
             "form": form or ChangeForm(initial={"expected": listed.version}),
             "can_manage": can_manage,
@@ -210,10 +223,27 @@ def _list(request: ConsoleRequest, form: ChangeForm | None = None, *, status: in
     )
 
 
-def _with_doubts(request: ConsoleRequest, rules: Sequence[Rule]) -> list[tuple[Rule, list[str]]]:
-    """Each rule with what is doubtful about whom it asks; of a rule that is off nothing is."""
-    found = control.approver_warnings(request.caller, [rule for rule in rules if rule.enabled])
-    return [(rule, [few.words for few in found if few.rule is rule]) for rule in rules]
+def _begin(request: ConsoleRequest, rules: int) -> int:
+    """The index of the first rule of the page that has the rule at the position `from`, counted from 1."""
+    place = min(max(query.number(request, "from") or 1, 1), max(rules, 1))
+    return (place - 1) // SHOWN_RULES * SHOWN_RULES
+
+
+def _with_doubts(request: ConsoleRequest, rules: Sequence[Rule], begin: int) -> list[dict[str, Any]]:
+    """The rules of a page with their positions, and what is doubtful about whom each asks; of one that is off nothing
+    is."""
+    shown = rules[begin : begin + SHOWN_RULES]
+    found = control.approver_warnings(request.caller, [rule for rule in shown if rule.enabled])
+    doubts = ([few.words for few in found if few.rule is rule] for rule in shown)
+    return [
+        {"place": place, "rule": rule, "doubts": about, "first": place == 1, "last": place == len(rules)}
+        for place, rule, about in zip(count(begin + 1), shown, doubts, strict=False)
+    ]
+
+
+def _whole_at(rules: Sequence[Rule], version: int) -> int | None:
+    """The version whose page has single expressions of these rules; `None` where one page has room for all."""
+    return version if sum(len(rule.when) for rule in rules) > SHOWN_TEXT else None
 
 
 def _form(request: ConsoleRequest, data: Any = None, **options: Any) -> RuleForm:
@@ -397,12 +427,22 @@ def _version(
     before: tuple[Rule, ...] = control.rule_version(request.caller, number - 1).rules if number > 1 else ()
     listed = control.rules(request.caller)
     found = difference(before, shown.rules)
+    rows = list(enumerate(shown.rules, 1))
+    if only := request.GET.get("rule", ""):
+        rows = [(place, rule) for place, rule in rows if rule.name == only]
+        if not rows:
+            raise NotFound(f"Version {number} has no rule {only[:100]}.")
+    begin = _begin(request, len(rows))
     return render(
         request,
         "console/rule_version.html",
         {
             "shown": shown,
-            "rules": shown.rules,
+            "rows": rows[begin : begin + SHOWN_RULES],
+            "only": only,
+            "whole_at": None if only else _whole_at(shown.rules[begin : begin + SHOWN_RULES], number),
+            "earlier": max(begin - SHOWN_RULES, 0) + 1 if begin else None,
+            "later": begin + SHOWN_RULES + 1 if begin + SHOWN_RULES < len(rows) else None,
             "changes": [
                 (kind, names)
                 for kind, names in (

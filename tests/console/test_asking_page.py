@@ -78,7 +78,8 @@ def test_the_card_says_that_rights_came_or_were_given_too_late(sign_in: Login, t
     task = asked(tenant)
     actor = Actor(name=mia.username, door=Door.WEB, user_id=mia.user_id)
     set_role(tenant_id=tenant.pk, user_id=ben.user_id, role="approver", actor=actor)
-    for person, why in ((mia, "You changed the rules, or somebody’s role"), (ben, "You got your role, groups")):
+    changed = "You changed the rules, or somebody’s role"
+    for person, why in ((mia, changed), (ben, "You got your role, groups")):
         said = card(sign_in(person), task)
         assert why in said
         assert "Somebody else has to decide, or the call is made again." in said

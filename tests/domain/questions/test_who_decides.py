@@ -4,6 +4,7 @@ rights, or changed the rules, since the call was made."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from django.db import connection
@@ -317,3 +318,11 @@ def test_an_attack_succeeds_without_its_guard_alone(tenant: Tenant, name: str) -
     with cut(guard):
         task, person = attack(tenant, make_person("admin", tenant))
         assert past_the_pages(person, task) is AnswerOutcome.ANSWERED
+
+
+def test_a_decision_before_the_rules_were_saved_stands(tenant: Tenant) -> None:
+    mia, ben = make_person("admin", tenant), make_person("admin", tenant)
+    task = call(tenant, rule=replace(RULE, quorum=2))
+    assert past_the_pages(mia, task) is AnswerOutcome.COUNTED
+    save_rules(tenant.pk, [RULE], expected=present(tenant.pk).version, actor=by(mia).actor)
+    assert past_the_pages(ben, task) is AnswerOutcome.ANSWERED

@@ -24,7 +24,8 @@ MAX_ARGUMENT: Final = 20_000
 MAX_ITEMS: Final = 100
 """Most items of an array or object, and most levels of both, in an argument. As above."""
 _KEPT: Final = 10_000
-"""Most pairs of client and tool for which the rules that depend on the call are remembered."""
+"""Most pairs of client and tool for which the rules that depend on the call are remembered, and most tools for which
+those that concern them are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ class Rules:
         self.hide = any(one.rule.then is Then.HIDE and not one.rule.shadow for one in self.rules)
         """Whether something may be hidden from somebody."""
         self._left: dict[tuple[Any, ...], Sequence[CompiledRule]] = {}
+        self._of_tool: dict[tuple[Any, ...], Sequence[CompiledRule]] = {}
 
     def decide(
         self, client: Client, tool: ToolRecord, arguments: Mapping[str, Any], *, program: str, now: datetime
@@ -142,7 +144,7 @@ class Rules:
         if found is None:
             values = Values(lasting_values(client, tool, program))
             left = []
-            for one in self.rules:
+            for one in self.concerning(tool):
                 met = one.when.met(values)
                 if one.when.lasting and not one.matches(met):
                     continue
@@ -155,6 +157,21 @@ class Rules:
             if len(self._left) >= _KEPT:
                 self._left.clear()
             self._left[key] = found
+        return found
+
+    def concerning(self, tool: ToolRecord) -> Sequence[CompiledRule]:
+        """The rules that may match a call of the tool, whoever makes it, in order: all but those that are false for it
+        by server and tool alone, such as rules that name another one."""
+        key = (tool.id, tool.digest, tool.server_name, tool.name)
+        found = self._of_tool.get(key)
+        if found is None:
+            # A rule that is false stays so, whatever more is known of the call: as in CEL, what is not known is an
+            # error, and what one makes true or false does not depend on it.
+            values = Values(tool_values(tool))
+            found = tuple(one for one in self.rules if one.when.met(values) is not False)
+            if len(self._of_tool) >= _KEPT:
+                self._of_tool.clear()
+            self._of_tool[key] = found
         return found
 
 

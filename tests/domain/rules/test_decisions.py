@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import statistics
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -16,7 +17,8 @@ from taskhub.core.errors import Invalid
 from taskhub.core.records import ToolRecord
 from taskhub.core.rules import Client, Rule, RuleList, Then, Verdict
 from taskhub.core.states import TaskMode
-from taskhub.domain.rules.decisions import MAX_ARGUMENT, MAX_ITEMS, Rules, check_expressions
+from taskhub.domain.rules.decisions import MAX_ARGUMENT, MAX_ITEMS, CompiledRule, Rules, check_expressions
+from taskhub.domain.rules.expressions import Expression, Values
 from tests.support.cost import cpu_seconds
 
 CI = Client(7, "ci-bot", "taskhub", "ci", "ci", frozenset({"tasks:call"}))
@@ -266,6 +268,52 @@ def test_what_is_remembered_of_a_tool_changes_no_verdict(
     found = decide(together, arguments, tool)
     assert (found.rule and found.rule.name) == (None if expected is None else f"r{expected}")
     assert found.then == ("allow" if expected is None else listed[expected][0])
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["hide", "deny", "ask", "allow"]), EXPRESSIONS, st.booleans()), max_size=6),
+    CALLS,
+    st.booleans(),
+)
+def test_without_the_rules_that_concern_no_call_of_a_tool_the_verdict_is_the_same(
+    given_rules: list[tuple[str, str, bool]], arguments: dict[str, Any], read_only: bool
+) -> None:
+    tool = STATUS if read_only else DEPLOY
+    listed = RuleList(
+        3,
+        tuple(
+            Rule(name=f"r{n}", when=when, then=Then(then), shadow=shadow)
+            for n, (then, when, shadow) in enumerate(given_rules)
+        ),
+    )
+    by_tool, by_all = Rules(listed), _ByAll(listed)
+    assert decide(by_tool, arguments, tool) == decide(by_all, arguments, tool)
+    assert by_tool.hides(CI, tool) == by_all.hides(CI, tool)
+
+
+class _ByAll(Rules):
+    def concerning(self, tool: ToolRecord) -> Sequence[CompiledRule]:
+        return self.rules
+
+
+def test_what_names_other_tools_is_looked_at_once_for_all_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = rules(
+        *(("ask", f"args.environment == 'production' && tool.name == 'tool-{n}'") for n in range(99)),
+        ("ask", "args.environment == 'production' && client.name == 'other'"),
+    )
+    looks: list[str] = []
+    met = Expression.met
+
+    def counted(self: Expression, values: Values) -> bool | None:
+        looks.append(self.text)
+        return met(self, values)
+
+    monkeypatch.setattr(Expression, "met", counted)
+    decide(listed, {"environment": "staging"})
+    looks.clear()
+    for program in ("one", "two"):
+        listed.decide(CI, DEPLOY, {"environment": "staging"}, program=program, now=NOON)
+    assert len(looks) == 2, "the last rule, for each program"
 
 
 def test_200_rules_cost_less_than_0_3_ms_a_call() -> None:

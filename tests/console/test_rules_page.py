@@ -10,7 +10,8 @@ import pytest
 from django.test import Client
 from django.utils.html import escape
 
-from taskhub.core.rules import MAX_WHEN, Rule, Then
+from taskhub.console.views.rules import FIELD_WORDS
+from taskhub.core.rules import MAX_WHEN, RULE_FIELDS, Rule, Then
 from taskhub.core.states import Role
 from taskhub.domain.rules.changes import save_rules
 from taskhub.domain.rules.reads import present, versions
@@ -416,3 +417,7 @@ def test_a_long_list_is_changed_page_by_page(admin: Client, tenant: Tenant) -> N
 def long_expression(n: int) -> str:
     found = f"args.n{n} in [{', '.join([repr('<production>' * 6)] * 50)}]"
     return f"{found}{' ' * (MAX_WHEN - len(found) - 9)}// {n:06}"
+
+
+def test_every_field_of_a_rule_has_a_word_on_a_versions_page() -> None:
+    assert {*FIELD_WORDS} == {*RULE_FIELDS} - {"name"}

@@ -21,7 +21,7 @@ from taskhub.console.requests import ConsoleRequest
 from taskhub.console.views.rule_calls import call_form, called, fill
 from taskhub.control import rules as control
 from taskhub.core.errors import Invalid, NotFound, Refused
-from taskhub.core.rules import Rule, RuleList, Then, difference, fields_changed
+from taskhub.core.rules import Preview, Rule, RuleList, Then, difference, fields_changed
 from taskhub.domain.catalogue.reads import known_groups
 from taskhub.domain.catalogue.view import catalogue
 from taskhub.domain.rules.decisions import check_expressions
@@ -30,6 +30,7 @@ from taskhub.domain.rules.lacking import Lack
 from taskhub.domain.rules.reads import PAGE_ROWS
 from taskhub.domain.rules.trial import MAX_CALLS, Trial
 from taskhub.domain.rules.written import of_tool
+from taskhub.lib.signs import visible_json
 
 MAX_NUMBER: Final = 2**31 - 1
 """No version has a higher number."""
@@ -51,6 +52,7 @@ FIELD_WORDS: Final = {
     "not_requester": "Not by the requester",
     "risk": "Risk",
     "sentence": "What will happen",
+    "preview": "Preview",
     "expires_minutes": "Minutes to decide",
     "otherwise": "If nobody decides in time",
     "escalate_to": "Group that is asked then",
@@ -417,7 +419,9 @@ def _changed(before: Sequence[Rule], after: Sequence[Rule], names: Sequence[str]
 
 
 def _value(value: object) -> str:
-    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
+    if isinstance(value, Preview):
+        return visible_json(value.to_json())
+    return ("yes" if value else "no") if isinstance(value, bool) else str("" if value is None else value)
 
 
 def _version(

@@ -84,6 +84,8 @@ def _rest(rule: Rule) -> list[str]:
     said = {name: value for name, value in to_json(rule).items() if name not in _APART}
     if rule.then is Then.ASK:
         said = {"quorum": rule.quorum} | said
+    if "preview" in said:
+        said["preview"] = visible_json(said["preview"], indent=None)
     short = [name if value is True else f"{name} {value}" for name, value in said.items() if name not in _TEXTS]
     return [*filter(None, [", ".join(short)]), *(f"{name} “{said[name]}”" for name in _TEXTS if name in said)]
 

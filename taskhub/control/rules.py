@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from taskhub.control.caller import Caller
-from taskhub.core.bypass import Bypass
 from taskhub.core import permissions
+from taskhub.core.bypass import Bypass
 from taskhub.core.errors import NotFound
 from taskhub.core.rules import Rule, RuleList, Then
 from taskhub.domain.catalogue.reads import approvers_by_group
@@ -19,8 +19,8 @@ from taskhub.domain.clients.verdicts import PAGE_ROWS as ROWS
 from taskhub.domain.clients.verdicts import CallerPage, Calls, Sample, ToolPage
 from taskhub.domain.rules import bypasses as made
 from taskhub.domain.rules import changes, reads, trial
-from taskhub.domain.rules.bypasses import PastBypass
 from taskhub.domain.rules.approvers import TooFew, too_few
+from taskhub.domain.rules.bypasses import PastBypass
 from taskhub.domain.rules.lacking import Lack, NoPlace, lacks, no_places
 from taskhub.domain.rules.reads import PAGE_ROWS, Version, VersionRow
 from taskhub.domain.rules.trial import Trial

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any, Final
 
 from taskhub.control.caller import Caller
+from taskhub.core.asking import asking
 from taskhub.core.errors import Invalid, NotFound
 from taskhub.core.states import QuestionKind
 from taskhub.domain.questions import answer, inbox, previews, rulings
-from taskhub.domain.questions.answer import AnswerOutcome
+from taskhub.domain.questions.answer import AnswerOutcome, EditOutcome
 from taskhub.domain.questions.inbox import InboxItem, Obstacle
 from taskhub.domain.questions.kinds import KINDS
+from taskhub.domain.tasks import edits
+from taskhub.domain.tasks.edits import Proposal
 from taskhub.lib.signs import without_invisible
 
 _STILL_RUNNING: Final = "The preview is still running: wait until it is here, then decide."
@@ -69,6 +72,51 @@ def _check_preview(item: InboxItem, seen: str) -> None:
         raise Invalid(_STILL_RUNNING, field="verdict")
     if shown is not None and shown.digest != seen:
         raise Invalid("The preview was not here yet when you decided: look at it, then decide.", field="verdict")
+
+
+def check_edit(caller: Caller, item: InboxItem, arguments: dict[str, Any]) -> Proposal:
+    """The call with these arguments, and the approval that it would need: for a look before it is approved. Raises as
+    `edit_call`."""
+    if not may_edit(item):
+        raise Invalid("The rule that asked does not let anybody edit the arguments of this call.")
+    return edits.proposal(item.task_id, item.question, arguments, by=caller.actor.name)
+
+
+def may_edit(item: InboxItem) -> bool:
+    """Whether people may change arguments of this call before they approve it."""
+    return item.kind is QuestionKind.APPROVAL and bool(item.asking.editable) and "permit" not in item.params
+
+
+def edit_call(
+    caller: Caller, item: InboxItem, arguments: dict[str, Any], *, mark: str, reason: str = "", confirmed: str = ""
+) -> EditOutcome:
+    """Approve the call with these arguments instead. `mark` is that of the `Proposal` that the caller has seen. Returns
+    `COUNTED` if others have to approve it so too, `PROPOSED` if the caller's own approval does not count for it, as
+    where another group is asked, and `LATE` or `TWICE` as `decide_approval`. Then nothing has changed.
+
+    Raises `Forbidden` if the question is not for the caller, and `Invalid` for arguments that cannot be approved
+    (`edits.proposal`), if they would be approved otherwise than the caller has seen, or as `decide_approval` does.
+    """
+    if early := closed_to(caller, item):
+        return EditOutcome(early)
+    proposed = check_edit(caller, item, arguments)
+    if proposed.mark != mark:
+        raise Invalid("The rules or the tool have changed meanwhile. Look at the change again.", field="mark")
+    critical = item.asking.critical or asking(proposed.approval.params).critical
+    if critical and confirmed.strip() != item.tool_name:
+        raise Invalid(f"To approve this critical call, type the name of its tool: {item.tool_name}", field="confirmed")
+    group, person = proposed.approval.group, caller.person
+    votes = not group or person is None or group in person.groups
+    outcome = edits.edit_call(item.task_id, item.question, proposed, votes=votes, actor=caller.because(reason))
+    if outcome is EditOutcome.BARRED:
+        # What bars the caller came about since the question was read.
+        closed_to(caller, find_question(caller, item.id))
+    if outcome is EditOutcome.CHANGED:
+        raise Invalid(
+            "The tool or its server has changed since people were asked. Approve or reject the call as it is: if it is"
+            " approved, people are asked again, and shown what has changed."
+        )
+    return outcome
 
 
 def answer_question(caller: Caller, item: InboxItem, response: dict[str, Any]) -> AnswerOutcome:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from taskhub.core.rules import Otherwise, Preview, Risk, preview_from_json
+from taskhub.core.rules import EVERY_ARGUMENT, Otherwise, Preview, Risk, preview_from_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,12 @@ class Asking:
     """The group that did not decide, where this is the second to be asked; empty for all who may approve."""
     preview: Preview | None = None
     """What is called to show what the call would do (`domain.questions.previews`)."""
+    editable: tuple[str, ...] = ()
+    """The arguments that people may change before they approve the call (`core.rules.Rule.editable`)."""
+
+    def may_edit(self, argument: str) -> bool:
+        """Whether people may change this argument."""
+        return argument in self.editable or self.editable == (EVERY_ARGUMENT,)
 
     @property
     def critical(self) -> bool:
@@ -45,4 +51,5 @@ def asking(params: dict[str, Any]) -> Asking:
         escalate_to=decided.get("escalate_to", ""),
         escalated_from=decided.get("escalated_from"),
         preview=preview_from_json(decided["preview"]) if "preview" in decided else None,
+        editable=tuple(decided.get("editable", ())),
     )

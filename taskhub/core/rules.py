@@ -28,6 +28,11 @@ MAX_PREVIEW: Final = 4_000
 """Most bytes of the arguments of a preview, as JSON."""
 MAX_TOOL: Final = 128
 """Most characters of the name of a preview's tool."""
+MAX_EDITABLE: Final = 50
+"""Most names of arguments that people may change before they approve a call."""
+MAX_ARGUMENT_NAME: Final = 128
+EVERY_ARGUMENT: Final = "*"
+"""Stands for all arguments in `Rule.editable`."""
 MAX_REASON: Final = 500
 """Most characters of the reason for a change of the list."""
 MAX_BYTES: Final = 1_048_576
@@ -102,6 +107,8 @@ class Rule:
     escalate_to: str = ""
     preview: Preview | None = None
     """What is called to show people what would happen."""
+    editable: tuple[str, ...] = ()
+    """The arguments that people may change before they approve the call; `EVERY_ARGUMENT` alone for all of them."""
     enabled: bool = True
     shadow: bool = False
     """Whether it decides nothing, and only what it would have done is recorded."""
@@ -137,7 +144,7 @@ _KINDS: Final = {
     **dict.fromkeys((*_NEEDED, *_CHOICES), str),
     "preview": dict,
 }
-_CALLED: Final = {str: "text", int: "a whole number", bool: "true or false", dict: "an object"}
+_CALLED: Final = {str: "text", int: "a whole number", bool: "true or false", dict: "an object", tuple: "a list of texts"}
 
 
 def check_rules(rules: Sequence[Rule]) -> None:
@@ -182,6 +189,7 @@ def _check_rule(rule: Rule, at: str) -> None:
             raise Invalid(f"A group's name has at most {MAX_GROUP} printable characters.", field=f"{at}.{part}")
     if isinstance(rule.quorum, bool) or not 1 <= rule.quorum <= MAX_QUORUM:
         raise Invalid(f"Give a whole number from 1 to {MAX_QUORUM}, not {rule.quorum}.", field=f"{at}.quorum")
+    _check_editable(rule, f"{at}.editable")
     _check_end(rule, at)
     if rule.preview is not None:
         if rule.then is not Then.ASK:
@@ -198,6 +206,20 @@ def _check_preview(preview: Preview, at: str) -> None:
         raise Invalid(f"A tool's name has at most {MAX_TOOL} printable characters.", field=at)
     if len(preview.arguments.encode()) > MAX_PREVIEW:
         raise Invalid(f"The arguments of a preview have at most {MAX_PREVIEW:,} bytes.", field=at)
+
+
+def _check_editable(rule: Rule, at: str) -> None:
+    if rule.editable and rule.then is not Then.ASK:
+        raise Invalid("Only a rule that asks lets people change arguments.", field=at)
+    if len(rule.editable) > MAX_EDITABLE:
+        raise Invalid(f"At most {MAX_EDITABLE} arguments, not {len(rule.editable)}.", field=at)
+    for name in rule.editable:
+        if not 0 < len(name) <= MAX_ARGUMENT_NAME or not name.isprintable():
+            raise Invalid(f"An argument's name has 1 to {MAX_ARGUMENT_NAME} printable characters.", field=at)
+    if len(set(rule.editable)) < len(rule.editable):
+        raise Invalid("Name each argument once.", field=at)
+    if EVERY_ARGUMENT in rule.editable and len(rule.editable) > 1:
+        raise Invalid(f"{EVERY_ARGUMENT} stands for all arguments: name no others beside it.", field=at)
 
 
 def _check_end(rule: Rule, at: str) -> None:
@@ -231,10 +253,18 @@ def to_json(rule: Rule) -> dict[str, Any]:
     no digest."""
     values = {name: getattr(rule, name) for name in RULE_FIELDS}
     return {
-        name: str(value) if name in _CHOICES else value.to_json() if isinstance(value, Preview) else value
+        name: _as_json(name, value)
         for name, value in values.items()
         if name in _NEEDED or value != _DEFAULTS[name]
     }
+
+
+def _as_json(name: str, value: Any) -> Any:
+    if isinstance(value, Preview):
+        return value.to_json()
+    if isinstance(value, tuple):
+        return list(value)
+    return str(value) if name in _CHOICES else value
 
 
 def from_json(value: Any, field: str = "rule") -> Rule:
@@ -250,15 +280,16 @@ def from_json(value: Any, field: str = "rule") -> Rule:
     for name, kind in _KINDS.items():
         if name not in value and name in _NEEDED:
             raise Invalid(f"A rule needs {name}.", field=f"{field}.{name}")
-        if name in value and type(value[name]) is not kind:
+        if name in value and not _is_a(value[name], kind):
             raise Invalid(f"Give {_CALLED[kind]}.", field=f"{field}.{name}")
     chosen = {name: choices for name, choices in _CHOICES.items() if name in value}
     for name, choices in chosen.items():
         _check_choice(choices, value[name], f"{field}.{name}")
+    found: dict[str, Any] = {name: tuple(part) if isinstance(part, list) else part for name, part in value.items()}
     read: dict[str, Any] = {name: choices(value[name]) for name, choices in chosen.items()}
     if "preview" in value:
         read["preview"] = preview_from_json(value["preview"], f"{field}.preview")
-    return Rule(**{**value, **read})
+    return Rule(**{**found, **read})
 
 
 def preview_from_json(value: dict[str, Any], field: str = "preview") -> Preview:
@@ -275,6 +306,13 @@ def preview_from_json(value: dict[str, Any], field: str = "preview") -> Preview:
     if jsonx.has_nul(given) or not storable(text):
         raise Invalid("It holds U+0000 or half of a surrogate pair, which cannot be stored.", field=field)
     return Preview(arguments=text)
+
+
+def _is_a(value: Any, kind: type) -> bool:
+    """Whether the JSON value has this type; a tuple is a list of texts."""
+    if kind is tuple:
+        return isinstance(value, list) and all(type(part) is str for part in value)
+    return type(value) is kind
 
 
 def list_from_json(value: Any) -> tuple[Rule, ...]:

@@ -17,6 +17,7 @@ WORDS: Final = MappingProxyType({
     "waiting_answers": "Waiting for %s answers",
     "more_answer": "1 more answer needed",
     "more_answers": "%s more answers needed",
+    "edited": "An approver changed %s",
     "came_along": "Came with the call",
     "programs_no": "By the program itself, within a second of being asked",
     "people_after_program": "The client's program declined by itself",

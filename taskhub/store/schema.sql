@@ -45,6 +45,7 @@ CREATE TABLE public.task (
     tool_digest bytea,
     answers jsonb,
     decided jsonb,
+    edited json,
     state character varying(16) DEFAULT 'queued'::character varying NOT NULL,
     message character varying(1024) DEFAULT ''::character varying NOT NULL,
     progress double precision,
@@ -902,6 +903,7 @@ CREATE VIEW public.task_view AS
     state,
     (
         CASE
+            WHEN ((edited IS NOT NULL) AND (ended_at IS NULL)) THEN (public.th_edited_message(t.*))::character varying
             WHEN ((state)::text = 'queued'::text) THEN (COALESCE(( SELECT public.th_words('paused'::text, VARIADIC ARRAY[(s.name)::text]) AS th_words
                FROM (public.tool o
                  JOIN public.server s ON ((s.id = o.server_id)))
@@ -1527,11 +1529,15 @@ CREATE TRIGGER server_guard BEFORE UPDATE ON public.server FOR EACH ROW WHEN ((o
 
 CREATE TRIGGER sign_in_ended AFTER DELETE ON public.sign_in REFERENCING OLD TABLE AS ended FOR EACH STATEMENT EXECUTE FUNCTION public.announce_sign_outs();
 
+CREATE TRIGGER task_born_unedited BEFORE INSERT ON public.task FOR EACH ROW WHEN ((new.edited IS NOT NULL)) EXECUTE FUNCTION public.task_edited_guard();
+
 CREATE CONSTRAINT TRIGGER task_born_with_questions AFTER INSERT ON public.task DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((new.state)::text = 'input_required'::text)) EXECUTE FUNCTION public.input_required_check();
 
 CREATE CONSTRAINT TRIGGER task_bypassed AFTER INSERT OR UPDATE OF decided ON public.task DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.decided ? 'bypass'::text)) EXECUTE FUNCTION public.task_bypassed();
 
 CREATE TRIGGER task_delete_guard BEFORE DELETE ON public.task FOR EACH ROW EXECUTE FUNCTION public.task_delete_guard();
+
+CREATE TRIGGER task_edited_guard BEFORE UPDATE ON public.task FOR EACH ROW WHEN (((old.edited)::text IS DISTINCT FROM (new.edited)::text)) EXECUTE FUNCTION public.task_edited_guard();
 
 CREATE TRIGGER task_guard BEFORE INSERT OR UPDATE ON public.task FOR EACH ROW EXECUTE FUNCTION public.task_guard();
 
@@ -1544,6 +1550,8 @@ CREATE CONSTRAINT TRIGGER task_matches_questions AFTER UPDATE ON public.task DEF
 CREATE TRIGGER task_record AFTER UPDATE ON public.task REFERENCING OLD TABLE AS old_tasks NEW TABLE AS new_tasks FOR EACH STATEMENT EXECUTE FUNCTION public.task_record();
 
 CREATE TRIGGER task_record_new AFTER INSERT ON public.task REFERENCING NEW TABLE AS new_tasks FOR EACH STATEMENT EXECUTE FUNCTION public.task_record();
+
+CREATE TRIGGER task_tells_edited BEFORE UPDATE ON public.task FOR EACH ROW WHEN (((new.edited IS NOT NULL) AND (old.ended_at IS NULL) AND (new.ended_at IS NOT NULL))) EXECUTE FUNCTION public.task_tells_edited();
 
 ALTER TABLE ONLY public.access_token
     ADD CONSTRAINT access_token_context_id_13ad2c15_fk_auth_context_id FOREIGN KEY (context_id) REFERENCES public.auth_context(id) DEFERRABLE INITIALLY DEFERRED;

@@ -11,7 +11,9 @@ import pytest
 from taskhub.core.errors import Invalid
 from taskhub.core.policy import MAX_GROUP, MAX_QUORUM
 from taskhub.core.rules import (
+    MAX_ARGUMENT_NAME,
     MAX_BYTES,
+    MAX_EDITABLE,
     MAX_MINUTES,
     MAX_NAME,
     MAX_PREVIEW,
@@ -51,6 +53,7 @@ WHOLE: dict[str, Any] = {
     "otherwise": "escalate",
     "escalate_to": "leads",
     "preview": {"arguments": {"dry_run": True, "depth": [1, None]}},
+    "editable": ["environment", "note"],
     "enabled": False,
     "shadow": True,
 }
@@ -75,7 +78,7 @@ def test_a_rule_is_as_json_what_it_was_and_its_fields_are_all_there() -> None:
     rule = from_json(WHOLE)
     preview = Preview(arguments='{"depth":[1,null],"dry_run":true}')
     read = {"then": Then.ASK, "risk": Risk.HIGH, "otherwise": Otherwise.ESCALATE, "preview": preview}
-    assert rule == Rule(**{**WHOLE, **read})
+    assert rule == Rule(**{**WHOLE, **read, "editable": ("environment", "note")})
     assert to_json(rule) == WHOLE
     assert from_json(json.loads(json.dumps(to_json(rule)))) == rule
 
@@ -101,6 +104,9 @@ def test_what_is_as_a_new_rule_has_it_is_left_out_and_comes_back() -> None:
         ({"expires_minutes": 1.5}, "rules.1.expires_minutes"),
         ({"escalate_to": None}, "rules.1.escalate_to"),
         ({"sentence": ["Deploy"]}, "rules.1.sentence"),
+        ({"editable": True}, "rules.1.editable"),
+        ({"editable": "environment"}, "rules.1.editable"),
+        ({"editable": ["environment", 1]}, "rules.1.editable"),
         ({"not_requester": 1}, "rules.1.not_requester"),
         ({"preview": None}, "rules.1.preview"),
         ({"preview": "plan"}, "rules.1.preview"),
@@ -153,6 +159,8 @@ def test_what_is_no_list_of_rules_is_refused(value: Any, field: str) -> None:
         [replace(PLAIN, quorum=MAX_QUORUM, expires_minutes=MAX_MINUTES)],
         [replace(PLAIN, otherwise=Otherwise.ALLOW, risk=Risk.HIGH)],
         [replace(PLAIN, otherwise=Otherwise.ESCALATE, escalate_to="g" * MAX_GROUP)],
+        [replace(PLAIN, then=Then.ASK, editable=("*",))],
+        [replace(PLAIN, then=Then.ASK, editable=tuple(f"{n}".ljust(MAX_ARGUMENT_NAME) for n in range(MAX_EDITABLE)))],
         named(*map(str, range(MAX_RULES))),
     ],
 )
@@ -227,6 +235,27 @@ def test_what_happens_if_nobody_decides_has_to_make_sense(says: dict[str, Any], 
 def test_a_preview_is_one_call_of_a_rule_that_asks(preview: Preview, then: Then) -> None:
     assert refused([replace(PLAIN, then=then, preview=preview)]) == "rules.0.preview"
     check_rules([replace(PLAIN, then=Then.ASK, preview=Preview(tool="p" * MAX_TOOL))])
+
+
+@pytest.mark.parametrize(
+    "editable",
+    [
+        ("",),
+        ("a\n",),
+        ("a\u200b",),
+        ("n" * (MAX_ARGUMENT_NAME + 1),),
+        ("a", "a"),
+        ("*", "a"),
+        tuple(map(str, range(MAX_EDITABLE + 1))),
+    ],
+)
+def test_arguments_that_may_be_edited_are_names_each_once(editable: tuple[str, ...]) -> None:
+    assert refused([replace(PLAIN, then=Then.ASK, editable=editable)]) == "rules.0.editable"
+
+
+@pytest.mark.parametrize("then", [Then.DENY, Then.ALLOW, Then.HIDE])
+def test_only_a_rule_that_asks_lets_people_edit(then: Then) -> None:
+    assert refused([replace(PLAIN, then=then, editable=("a",))]) == "rules.0.editable"
 
 
 def test_a_name_is_there_once() -> None:

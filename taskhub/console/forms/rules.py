@@ -14,6 +14,8 @@ from taskhub.core.errors import Invalid, TaskHubError
 from taskhub.core.policy import MAX_GROUP, MAX_QUORUM
 from taskhub.core.records import ToolRecord
 from taskhub.core.rules import (
+    MAX_ARGUMENT_NAME,
+    MAX_EDITABLE,
     MAX_MINUTES,
     MAX_NAME,
     MAX_PREVIEW,
@@ -183,6 +185,17 @@ class RuleForm(ChangeForm):
         attrs={"list": "groups"},
         help_text="It has the same time. If it does not decide either, the call is denied.",
     )
+    editable = Typed(
+        label=mark_safe('Arguments that may be edited <span class="soft">(optional)</span>'),
+        longest=(MAX_ARGUMENT_NAME + 1) * MAX_EDITABLE,
+        look="mono",
+        widget=forms.Textarea,
+        attrs={"rows": 2, "spellcheck": "false", "placeholder": "environment"},
+        help_text=(
+            "One on a line; * for all. Whoever decides may change them first. What is approved then runs, and the agent"
+            " is told."
+        ),
+    )
     shadow = forms.BooleanField(
         required=False,
         label="On trial",
@@ -260,6 +273,7 @@ class RuleForm(ChangeForm):
             otherwise=otherwise if asks else Otherwise.DENY,
             escalate_to=posted["escalate_to"] if asks and otherwise is Otherwise.ESCALATE else "",
             preview=self._preview() if asks else None,
+            editable=tuple(filter(None, map(str.strip, posted["editable"].splitlines()))) if asks else (),
             enabled=posted["enabled"],
             shadow=posted["shadow"],
         )
@@ -324,6 +338,7 @@ def of_rule(rule: Rule, place: int) -> dict[str, Any]:
         "escalate_to": rule.escalate_to,
         "preview": rule.preview.tool if rule.preview else "",
         "preview_arguments": rule.preview.arguments if rule.preview else "",
+        "editable": "\n".join(rule.editable),
         "shadow": rule.shadow,
         "enabled": rule.enabled,
         "place": place + 1,

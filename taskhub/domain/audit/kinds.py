@@ -18,7 +18,7 @@ class Shape(NamedTuple):
 
 
 _TASK: Final = "state message epoch"
-_VERDICT: Final = "key kind arguments_sha256? definition_sha256? call_sha256? preview_sha256?"
+_VERDICT: Final = "key kind edited? arguments_sha256? definition_sha256? call_sha256? preview_sha256?"
 _GIVEN: Final = "headers? environment? directory? own_process? connect_seconds? calls_at_once? review? pinned?"
 _APPLICATION: Final = "client_id name type redirects"
 
@@ -66,6 +66,11 @@ EVENTS: Final[dict[str, Shape]] = {
     "question.answer": Shape("A model's reply or a list of roots was given.", after=_VERDICT),
     "question.ran": Shape("Somebody ruled that the tool of a lost run ran; the task ends.", after=_VERDICT),
     "question.unrun": Shape("Somebody ruled that the tool of a lost run did not run; it runs again.", after=_VERDICT),
+    "question.edited": Shape(
+        "A person changed arguments of a call that waits for approval: `edited` names those that differ from what the"
+        " client sent. The question `key` is closed; `asked` is the one about the call as it is now.",
+        after="key kind asked edited arguments_sha256? definition_sha256? call_sha256?",
+    ),
     "question.undecided": Shape(
         "Nobody decided an approval in time. What the rule says then, and no person, was done: `otherwise` is `deny`,"
         " `allow` or `escalate`, to the `group` that is asked now.",

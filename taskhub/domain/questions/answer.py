@@ -26,6 +26,19 @@ class AnswerOutcome(StrEnum):
     UNKNOWN = "unknown"
 
 
+class EditOutcome(StrEnum):
+    """The outcome of an edit; the SQL function `edit_call` says what each one means."""
+
+    ANSWERED = "answered"
+    COUNTED = "counted"
+    PROPOSED = "proposed"
+    CHANGED = "changed"
+    LATE = "late"
+    TWICE = "twice"
+    BARRED = "barred"
+    UNKNOWN = "unknown"
+
+
 _ANSWER = statements.one("answer", AnswerOutcome)
 _REFUSE = statements.one("refuse", AnswerOutcome)
 

@@ -24,6 +24,12 @@ CREATE OR REPLACE FUNCTION th_still_approved(asked question) RETURNS boolean LAN
           AND m.role IN ('approver', 'admin') AND (asked."group" = '' OR asked."group" = ANY (m.groups))))
 $$;
 
+-- The object with this member, instead of the one that it has. As `json`, so that nothing else in it changes.
+CREATE OR REPLACE FUNCTION th_with(object json, member text, value json) RETURNS json LANGUAGE sql IMMUTABLE AS $$
+    SELECT json_object_agg(p.key, p.value) FROM (
+        SELECT e.key, e.value FROM json_each(object) e WHERE e.key <> member UNION ALL SELECT member, value) AS p
+$$;
+
 -- Opens questions. For an approval it stores the present definition of the tool, which people are shown, and the digest
 -- of all that they approve; the digests go into the event of the decision. If its rule has a preview, that is due then.
 CREATE OR REPLACE FUNCTION th_open_questions(p_task bigint, p_tenant bigint, p_questions json, p_live boolean)
@@ -249,16 +255,19 @@ DECLARE
     approvals bigint;
     why text := p_reason;
     passed_on boolean := false;
+    arguments bytea;
 BEGIN
     PERFORM set_config('th.who', p_who, true);
-    SELECT id, state, lease_until, arguments_digest, tool_digest, tenant_id, context_id, tool_name, tool_id, revision
+    SELECT id, state, lease_until, arguments_digest, tool_digest, tenant_id, context_id, tool_name, tool_id, revision,
+           edited
     INTO owner FROM task WHERE id = p_task FOR UPDATE;
     IF NOT FOUND THEN
         RETURN 'unknown';
     END IF;
     SELECT q.id, q.state, q.quorum, q.kind, q.audience, q."group", q.definition_digest, q.opened_at,
            th_seen_digest(q.call_digest, p.digest) AS call_digest, p.digest AS preview_digest,
-           p.question_id IS NOT NULL AND p.ended_at IS NULL AS previewing
+           p.question_id IS NOT NULL AND p.ended_at IS NULL AS previewing,
+           CASE WHEN q.kind = 'approval' THEN q.params -> 'edited' END AS edited
     INTO asked FROM question q LEFT JOIN preview p ON p.question_id = q.id
     WHERE q.task_id = p_task AND q.key = p_key;
     IF NOT FOUND THEN
@@ -288,15 +297,18 @@ BEGIN
         why := th_words('programs_no');
         SELECT people_after_program INTO passed_on FROM tool WHERE id = owner.tool_id;
     END IF;
+    arguments := coalesce(decode(asked.edited ->> 'digest', 'hex'), owner.arguments_digest);
     INSERT INTO decision (question_id, actor, user_id, context_id, verdict, reason, arguments_digest, call_digest,
                           preview_digest, door, at)
     VALUES (asked.id, coalesce(th_who('name'), session_user), p_user, p_context, p_verdict, left(why, 1024),
-            owner.arguments_digest, asked.call_digest, asked.preview_digest, coalesce(th_who('door'), 'sql'), clock_timestamp());
+            arguments, asked.call_digest, asked.preview_digest, coalesce(th_who('door'), 'sql'), clock_timestamp());
     INSERT INTO event (tenant_id, task_id, action, actor, door, address, context_id, user_id, target, reason, after)
     VALUES (owner.tenant_id, owner.id, 'question.' || p_verdict, coalesce(th_who('name'), session_user),
             coalesce(th_who('door'), 'sql'), coalesce(th_who('address'), ''), owner.context_id, p_user,
             owner.tool_name, left(why, 1024), jsonb_build_object('key', p_key, 'kind', asked.kind)
-            || th_digests(owner.arguments_digest, coalesce(asked.definition_digest, owner.tool_digest),
+            || CASE WHEN asked.edited IS NULL THEN '{}' ELSE
+                   jsonb_build_object('edited', (asked.edited -> 'names')::jsonb) END
+            || th_digests(arguments, coalesce(asked.definition_digest, owner.tool_digest),
                           call => asked.call_digest)
             || jsonb_strip_nulls(jsonb_build_object('preview_sha256', encode(asked.preview_digest, 'hex'))));
     IF passed_on THEN
@@ -329,12 +341,74 @@ BEGIN
                message = left(p_reason, 1024), upstream_state = NULL WHERE id = p_task;
         RETURN 'answered';
     END IF;
+    IF asked.kind = 'approval' AND owner.edited::text IS DISTINCT FROM asked.edited::text THEN
+        UPDATE task SET edited = asked.edited WHERE id = p_task;
+    END IF;
     IF owner.revision = 'approvals' THEN
         PERFORM th_permit(p_task);
         RETURN 'answered';
     END IF;
     PERFORM th_go_on(p_task, owner.lease_until IS NOT NULL);
     RETURN 'answered';
+END $$;
+
+-- Proposes other arguments for a call that waits for an approval. The question is closed, and p_approval, an array of
+-- one, takes its place for the rest of its time: whoever voted on the one before has not voted on this. With p_votes,
+-- whoever proposes them also approves them. Returns the outcome as answer() does, for the question that is closed; and
+-- besides: 'changed' (the tool or its server is not as people were shown it: nothing is changed) and 'proposed' (their
+-- vote does not count for the new question: others decide it). A call that its client makes itself is 'unknown'.
+CREATE OR REPLACE FUNCTION edit_call(p_task bigint, p_key text, p_approval json, p_response text, p_reason text,
+                                     p_user bigint, p_votes boolean, p_who text)
+RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    owner record;
+    asked record;
+    wanted json := p_approval -> 0;
+    outcome text;
+BEGIN
+    PERFORM set_config('th.who', p_who, true);
+    SELECT id, tenant_id, context_id, tool_name, tool_digest, arguments_digest, revision INTO owner
+    FROM task WHERE id = p_task FOR UPDATE;
+    IF NOT FOUND OR owner.revision = 'approvals' THEN
+        RETURN 'unknown';
+    END IF;
+    SELECT id, state, kind, params, "group", quorum, due_at, definition_digest, call_digest INTO asked
+    FROM question WHERE task_id = p_task AND key = p_key AND kind = 'approval';
+    IF NOT FOUND THEN
+        RETURN 'unknown';
+    END IF;
+    IF asked.state <> 'open' THEN
+        RETURN 'late';
+    END IF;
+    IF p_user IS NOT NULL AND EXISTS (SELECT 1 FROM decision WHERE question_id = asked.id AND user_id = p_user) THEN
+        RETURN 'twice';
+    END IF;
+    IF th_barred(asked.id, p_user) <> '' THEN
+        RETURN 'barred';
+    END IF;
+    IF asked.call_digest IS DISTINCT FROM th_call_digest(p_task, asked.params, asked."group", asked.quorum) THEN
+        RETURN 'changed';
+    END IF;
+    wanted := th_with(wanted, 'key', to_json(th_approval_key(p_task)));
+    wanted := th_with(wanted, 'due_seconds', to_json(
+        greatest(extract(epoch FROM asked.due_at - clock_timestamp()), 0)::float8));
+    UPDATE question SET state = 'superseded', closed_at = clock_timestamp() WHERE id = asked.id;
+    PERFORM th_open_questions(p_task, owner.tenant_id, json_build_array(wanted), false);
+    INSERT INTO event (tenant_id, task_id, action, actor, door, address, context_id, user_id, target, reason, after)
+    SELECT owner.tenant_id, owner.id, 'question.edited', coalesce(th_who('name'), session_user),
+           coalesce(th_who('door'), 'sql'), coalesce(th_who('address'), ''), owner.context_id, p_user,
+           owner.tool_name, left(p_reason, 1024), jsonb_build_object(
+               'key', p_key, 'kind', 'approval', 'asked', q.key,
+               'edited', coalesce((q.params #> '{edited,names}')::jsonb, '[]'))
+           || th_digests(coalesce(decode(q.params #>> '{edited,digest}', 'hex'), owner.arguments_digest),
+                         q.definition_digest, call => q.call_digest)
+    FROM question q WHERE q.task_id = p_task AND q.state = 'open' AND q.kind = 'approval';
+    UPDATE task SET version = version + 1, message = th_waiting_for_approval(
+        coalesce(wanted ->> 'group', ''), 0, coalesce((wanted ->> 'quorum')::int, 1)) WHERE id = p_task;
+    IF p_votes THEN
+        outcome := answer(p_task, wanted ->> 'key', p_response, 'approve', p_reason, p_user, NULL, NULL, p_who);
+    END IF;
+    RETURN CASE WHEN outcome IN ('answered', 'counted') THEN outcome ELSE 'proposed' END;
 END $$;
 
 -- The task goes on if no question is open: in the worker that holds it (p_held), else by another claim.

@@ -117,10 +117,22 @@ class InboxItem:
         return self.asked.unreadable
 
     @property
+    def edited(self) -> dict[str, Any] | None:
+        """What people are asked to approve instead of the client's arguments (`domain.tasks.edits`); else `None`."""
+        found = self.params.get("edited") if self.kind is QuestionKind.APPROVAL else None
+        return found if isinstance(found, dict) else None
+
+    @property
+    def runs_with(self) -> dict[str, Any]:
+        """The arguments that the question is about: those of the client, or edited ones."""
+        found: dict[str, Any] = self.arguments if self.edited is None else self.edited["arguments"]
+        return found
+
+    @property
     def called(self) -> str:
         """The call's arguments in a few words."""
         named = calls.named(self.params)
-        return calls.short({**named, **self.arguments}, named)
+        return calls.short({**named, **self.runs_with}, named)
 
     @property
     def question(self) -> OpenQuestion:

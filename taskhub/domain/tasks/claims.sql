@@ -38,7 +38,7 @@ LANGUAGE sql STABLE AS $$
     -- The tasks are read first, by their ids alone: a plan made while there were few tasks would begin with the
     -- tool or the client, and read all of its tasks.
     WITH taken AS MATERIALIZED (
-        SELECT w.id, w.tenant_id, w.tool_id, w.context_id, w.lease_epoch, w.tool_digest FROM task w
+        SELECT w.id, w.tenant_id, w.tool_id, w.context_id, w.lease_epoch, w.tool_digest, w.edited FROM task w
         WHERE w.id = ANY (p_ids)
     )
     SELECT t.id, t.tenant_id, t.tool_id, t.lease_epoch, a.id, u.reason,
@@ -47,7 +47,8 @@ LANGUAGE sql STABLE AS $$
     JOIN auth_context c ON c.id = t.context_id
     LEFT JOIN LATERAL (
         SELECT q.id, q.definition_digest <> decode(o.digest, 'hex') AS outdated,
-               q.call_digest IS DISTINCT FROM th_call_digest(t.id, q.params, q."group", q.quorum) AS changed,
+               q.call_digest IS DISTINCT FROM th_call_digest(t.id, q.params, q."group", q.quorum)
+                   OR t.edited::text IS DISTINCT FROM (q.params -> 'edited')::text AS changed,
                NOT th_still_approved(q) AS left_alone
         FROM question q WHERE q.task_id = t.id AND q.kind = 'approval' AND q.state = 'answered'
         -- Not `q.id`: since claims avoid sorts (claim_tasks), the planner would read all questions there ever were
@@ -57,7 +58,7 @@ LANGUAGE sql STABLE AS $$
         SELECT CASE WHEN c.issuer = 'taskhub/oauth' THEN th_may_call(c) ELSE c.disabled_at IS NULL END AS call,
                -- A call without an approval goes to the server, which knows best which tools it has.
                a.id IS NOT NULL AND o.gone_at IS NOT NULL AS gone,
-               CASE WHEN a.id IS NULL THEN s.review AND o.confirmed_digest <> o.digest
+               CASE WHEN a.id IS NULL THEN t.edited IS NOT NULL OR s.review AND o.confirmed_digest <> o.digest
                     ELSE a.outdated OR a.changed OR a.left_alone END AS outdated) AS may
     CROSS JOIN LATERAL (
         SELECT CASE WHEN s.removed_at IS NOT NULL THEN 'server_removed'
@@ -339,14 +340,14 @@ BEGIN
     RETURN QUERY
         -- The tasks are read first, by their ids alone, as in th_hold_back.
         WITH taken AS MATERIALIZED (
-            SELECT w.id, w.public_id, w.lease_epoch, w.tenant_id, w.tool_id, w.context_id, w.arguments, w.answers,
+            SELECT w.id, w.public_id, w.lease_epoch, w.tenant_id, w.tool_id, w.context_id, w.arguments, w.edited, w.answers,
                    w.upstream_state, w.client_capabilities, w.trace, w.run_seconds, w.revision, w.tool_digest,
                    coalesce((w.decided ->> 'version')::int, 0) AS rules_version,
                    (w.decided #>> '{bypass,id}')::bigint AS bypass_id
             FROM task w WHERE w.id = ANY (chosen)
         )
         SELECT t.id, t.public_id::text, t.lease_epoch, t.tenant_id, s.id, s.name::text, o.id, o.name::text,
-               t.arguments::text,
+               coalesce(t.edited -> 'arguments', t.arguments)::text,
                -- the latest answer to each question of the tool
                coalesce((
                    SELECT jsonb_object_agg(q.upstream_key, q.response::jsonb) FROM question q

@@ -347,6 +347,8 @@ def approval_question(tool: ToolRecord, arguments: dict[str, object], verdict: V
         decided["escalate_to"] = rule.escalate_to
     if rule.preview is not None:
         decided["preview"] = rule.preview.to_json()
+    if rule.editable:
+        decided["editable"] = list(rule.editable)
     return NewQuestion(
         key="approval",
         kind=QuestionKind.APPROVAL,
@@ -382,5 +384,9 @@ def _wanted(new: NewTask, approval: NewQuestion | None) -> NewQuestion | None:
             approval = replace(approval, params={**approval.params, "decided": left})
     if new.permit_seconds is not None:
         permit = {"seconds": new.permit_seconds, "version": new.verdict.version}
-        approval = replace(approval, params={**approval.params, "permit": permit})
+        params = {**approval.params, "permit": permit}
+        if decided := params.get("decided"):
+            # Whoever asked makes the call with its own arguments: edited ones would never run.
+            params["decided"] = {name: value for name, value in decided.items() if name != "editable"}
+        approval = replace(approval, params=params)
     return approval

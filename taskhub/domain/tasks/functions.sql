@@ -41,6 +41,16 @@ BEGIN
     END IF;
 END $$;
 
+-- The message of a live task with edited arguments: first which they are.
+CREATE OR REPLACE FUNCTION th_edited_message(t task) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT left(concat_ws('. ', th_words('edited', (
+        SELECT string_agg(n.name, ', ') FROM json_array_elements_text(t.edited -> 'names') AS n(name))), nullif(
+        CASE WHEN t.state = 'queued' THEN coalesce((
+            SELECT th_words('paused', s.name) FROM tool o JOIN server s ON s.id = o.server_id
+            WHERE o.id = t.tool_id AND NOT s.enabled AND s.removed_at IS NULL), t.message)
+             ELSE t.message END, '')), 1024)
+$$;
+
 -- The row that every projection of a task reads. `open_questions` is null if no question is open. The message that a
 -- server is disabled is made here and not stored, since the server may have many queued calls.
 -- `page`: whether the client is to be asked to open the console's page of a question that only people answer, as long
@@ -52,9 +62,10 @@ END $$;
 -- `offered`: whether the client was asked so in a round, which does not ask again, and has not answered.
 CREATE OR REPLACE VIEW task_view AS
 SELECT t.id, t.public_id, t.tenant_id, t.context_id, t.revision, t.state,
-       CASE WHEN t.state = 'queued' THEN coalesce((
-           SELECT th_words('paused', s.name) FROM tool o JOIN server s ON s.id = o.server_id
-           WHERE o.id = t.tool_id AND NOT s.enabled AND s.removed_at IS NULL), t.message)
+       CASE WHEN t.edited IS NOT NULL AND t.ended_at IS NULL THEN th_edited_message(t)
+            WHEN t.state = 'queued' THEN coalesce((
+                SELECT th_words('paused', s.name) FROM tool o JOIN server s ON s.id = o.server_id
+                WHERE o.id = t.tool_id AND NOT s.enabled AND s.removed_at IS NULL), t.message)
             ELSE t.message END::varchar(1024) AS message,
        t.progress, t.total,
        t.created_at, t.updated_at, t.ended_at, t.ttl_ms, t.poll_interval_ms, t.result, t.error, t.is_error,

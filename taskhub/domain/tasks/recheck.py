@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from taskhub.core.bypass import passed
 from taskhub.core.records import Actor, Claim, NewQuestion, ToolRecord
-from taskhub.core.rules import Client, Then, Verdict
+from taskhub.core.rules import Client, Otherwise, Then, Verdict
 from taskhub.core.states import QuestionKind
 from taskhub.domain.catalogue.view import tool_by_id
 from taskhub.domain.changes import change, questions, who
@@ -22,9 +23,15 @@ from taskhub.store.models import Question, Task
 _DECIDE_AGAIN = statements.one("decide_again", bool)
 
 
-def decide(task: Task, tool: ToolRecord, rules: Rules) -> Verdict:
+def runs_with(task: Task) -> dict[str, Any]:
+    """The arguments with which the call runs: those of the client, or those that people approved instead."""
+    found: dict[str, Any] = task.arguments if task.edited is None else task.edited["arguments"]
+    return found
+
+
+def decide(task: Task, tool: ToolRecord, rules: Rules, arguments: dict[str, Any] | None = None) -> Verdict:
     """What the rules say of the call that made `task`, whose `context` is read with it: of its client with the scopes
-    that its token had, its arguments and the tool as it is now."""
+    that its token had, the arguments with which it runs and the tool as it is now."""
     client, name = task.context, task.client_info.get("name")
     scopes = (task.decided or {}).get("scopes")
     return rules.decide(
@@ -37,7 +44,7 @@ def decide(task: Task, tool: ToolRecord, rules: Rules) -> Verdict:
             None if scopes is None else frozenset(scopes),
         ),
         tool,
-        task.arguments,
+        runs_with(task) if arguments is None else arguments,
         program=name if isinstance(name, str) else "",
         now=datetime.now(UTC),
     )
@@ -55,12 +62,12 @@ def may_run(claim: Claim, rules: dict[int, Rules], *, actor: Actor) -> bool:
     if claim.tenant_id not in rules:
         rules[claim.tenant_id] = Rules(present(claim.tenant_id))
     verdict = decide(task, tool, rules[claim.tenant_id])
-    approval = None if verdict.then is Then.DENY else approval_question(tool, task.arguments, verdict)
+    approval = None if verdict.then is Then.DENY else approval_question(tool, runs_with(task), verdict)
     if approval is not None and _stands(task, approval, verdict):
         approval = None
     elif approval is not None:
         verdict = rules[claim.tenant_id].let_pass(verdict, tool)
-        approval = None if verdict.bypass is not None else _again(approval, task)
+        approval = None if verdict.bypass is not None else _again(with_edited(approval, task.edited), task)
     # Where a bypass let the call pass, and there are no rules, there is still something to replace.
     decided = verdict.stored() or {"then": str(verdict.then), "version": verdict.version}
     return change(
@@ -78,6 +85,17 @@ def may_run(claim: Claim, rules: dict[int, Rules], *, actor: Actor) -> bool:
 def has_preview(task_id: int) -> bool:
     """Whether the rule that decided the task last has a preview."""
     return Task.objects.filter(pk=task_id, decided__has_key="preview").exists()
+
+
+def with_edited(approval: NewQuestion, edited: dict[str, Any] | None) -> NewQuestion:
+    """The approval, about these arguments instead of the client's own. If nobody decides, they do not run: the rule's
+    word is about the call that the client made."""
+    if edited is None:
+        return approval
+    params = {**approval.params, "edited": edited}
+    if (decided := params.get("decided")) and decided.get("otherwise") == Otherwise.ALLOW:
+        params["decided"] = {**decided, "otherwise": str(Otherwise.DENY)}
+    return replace(approval, params=params)
 
 
 def _again(approval: NewQuestion, task: Task) -> NewQuestion:
@@ -109,6 +127,7 @@ def _stands(task: Task, approval: NewQuestion, verdict: Verdict) -> bool:
     now.pop("decided", None)
     before.pop("asked_again", None)
     before.pop("permit", None)
+    before.pop("edited", None)  # the claim holds what runs to what was approved
     # Where a first group did not decide in time, the rule named that one.
     group = (decided or {}).get("escalated_from", last["group"])
     if (group, last["quorum"]) != (approval.group, approval.quorum):

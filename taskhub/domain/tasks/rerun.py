@@ -9,12 +9,13 @@ from taskhub.core.states import TERMINAL, State
 from taskhub.core.versions import DECIDED_ONLY
 from taskhub.domain.catalogue.view import catalogue, tool_by_id
 from taskhub.domain.tasks.create import create_task
-from taskhub.domain.tasks.recheck import decide
+from taskhub.domain.tasks.recheck import decide, runs_with
 from taskhub.store.models import Task
 
 
 def rerun_task(tenant_id: int, public_id: str, actor: Actor) -> TaskRecord:
-    """Create a task with the same tool, arguments and owner. The old task stays as it is.
+    """Create a task with the same tool and owner, and the arguments with which the old one ran: edited ones, if people
+    approved such. The old task stays as it is.
 
     The present rules and the tool's present policy apply, so approval is asked for again. The old task's idempotency
     key and answers are not reused. Raises `NotFound` for another tenant's task, `Refused` while the task is live, if
@@ -44,7 +45,7 @@ def rerun_task(tenant_id: int, public_id: str, actor: Actor) -> TaskRecord:
             tenant_id=tenant_id,
             context_id=old.context_id,
             tool=tool,
-            arguments=old.arguments,
+            arguments=runs_with(old),
             verdict=verdict,
             revision=old.revision,
             client_info=old.client_info,

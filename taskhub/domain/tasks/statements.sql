@@ -310,7 +310,8 @@ taken AS (
     RETURNING c.question_id, c.tries
 )
 SELECT k.question_id, k.tries, q.key, q.state = 'open' AS open, t.id AS task_id, t.public_id, t.tenant_id, t.context_id,
-       t.arguments::text, o.companion::text, o.server_id, s.name AS server_name, coalesce(p.id, 0) AS companion_id,
+       coalesce(t.edited -> 'arguments', t.arguments)::text AS arguments,
+       o.companion::text, o.server_id, s.name AS server_name, coalesce(p.id, 0) AS companion_id,
        coalesce(p.exposed_name, o.companion ->> 'tool', '') AS exposed_name,
        coalesce(p.read_only AND p.gone_at IS NULL AND p.rejected = '' AND s.removed_at IS NULL
                 AND NOT (s.review AND p.confirmed_digest <> p.digest), false) AS fits,

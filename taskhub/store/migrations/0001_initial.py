@@ -209,6 +209,7 @@ class Migration(migrations.Migration):
                 ("tool_digest", models.BinaryField(max_length=32, null=True)),
                 ("answers", models.JSONField(null=True)),
                 ("decided", models.JSONField(null=True)),
+                ("edited", taskhub.store.fields.JsonText(null=True)),
                 ("state", models.CharField(db_default="queued", max_length=16)),
                 ("message", models.CharField(db_default="", max_length=1024)),
                 ("progress", models.FloatField(null=True)),

@@ -33,6 +33,9 @@ class Task(models.Model):
     """What the rules said of the call (`core.rules.Verdict`), at first or when they were asked last; null where the
     tenant had none."""
 
+    edited = JsonText(null=True)
+    """What people approved instead of `arguments`, which stay as the client sent them (`domain.tasks.edits`)."""
+
     state = models.CharField(max_length=16, db_default="queued")
     message = models.CharField(max_length=1024, db_default="")
     progress = models.FloatField(null=True)

@@ -6,6 +6,7 @@
 --   TH011 a deferred call and its task           TH012 a permit
 --   TH013 a preview
 --   TH014 a bypass
+--   TH015 edited arguments
 -- The pairs of states in task_guard repeat taskhub.core.states.PAIRS; a test compares the two.
 
 CREATE OR REPLACE FUNCTION th_who(part text) RETURNS text LANGUAGE sql STABLE AS $$
@@ -81,6 +82,51 @@ BEGIN
         NEW.updated_at := greatest(clock_timestamp(), OLD.updated_at);
     ELSIF (NEW.version, NEW.updated_at) IS DISTINCT FROM (OLD.version, OLD.updated_at) THEN
         RAISE EXCEPTION 'version and updated_at mark visible changes and nothing else' USING ERRCODE = 'TH001';
+    END IF;
+    RETURN NEW;
+END $$;
+
+-- What runs instead of the arguments of a call is what people approved: it comes from the newest approval that was
+-- given, and only while the task waits for it.
+CREATE OR REPLACE FUNCTION task_edited_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'INSERT' OR OLD.state <> 'input_required' OR NEW.edited::text IS DISTINCT FROM (
+        SELECT (q.params -> 'edited')::text FROM question q
+        WHERE q.task_id = NEW.id AND q.kind = 'approval' AND q.state = 'answered' ORDER BY q.id DESC LIMIT 1) THEN
+        RAISE EXCEPTION 'task % runs with the arguments that were approved', NEW.public_id USING ERRCODE = 'TH015';
+    END IF;
+    RETURN NEW;
+END $$;
+
+-- Tells the client of a call with edited arguments which they are, whatever comes of it: in `_meta` of the result and
+-- in a block of text, which a model reads, after the others; or in the message and the data of the error.
+CREATE OR REPLACE FUNCTION task_tells_edited() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    told json := json_build_object('by', NEW.edited -> 'by', 'arguments', NEW.edited -> 'changed',
+                                   'removed', NEW.edited -> 'removed');
+    text text := NEW.edited ->> 'told';
+    body json;
+BEGIN
+    IF NEW.result IS NOT NULL THEN
+        body := NEW.result::json;
+        IF coalesce(json_typeof(body -> 'content'), 'array') = 'array' THEN
+            body := th_with(body, 'content', (
+                SELECT json_agg(b.block) FROM (
+                    SELECT e.block FROM json_array_elements(coalesce(body -> 'content', '[]')) AS e(block)
+                    UNION ALL SELECT json_build_object('type', 'text', 'text', text)) AS b));
+        END IF;
+        NEW.result := th_with(body, '_meta', th_with(
+            CASE WHEN json_typeof(body -> '_meta') = 'object' THEN body -> '_meta' ELSE '{}' END,
+            'taskhub/edited', told))::text;
+    ELSIF NEW.error IS NOT NULL THEN
+        body := NEW.error::json;
+        body := th_with(body, 'message', to_json(concat_ws(' ', body ->> 'message', '(' || text || ')')));
+        IF coalesce(json_typeof(body -> 'data'), 'null') IN ('null', 'object') THEN
+            body := th_with(body, 'data', th_with(
+                CASE WHEN json_typeof(body -> 'data') = 'object' THEN body -> 'data' ELSE '{}' END,
+                'taskhub/edited', told));
+        END IF;
+        NEW.error := body::text;
     END IF;
     RETURN NEW;
 END $$;

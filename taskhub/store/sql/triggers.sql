@@ -2,6 +2,16 @@
 
 CREATE TRIGGER task_guard BEFORE INSERT OR UPDATE ON task FOR EACH ROW EXECUTE FUNCTION task_guard();
 
+CREATE TRIGGER task_born_unedited BEFORE INSERT ON task FOR EACH ROW WHEN (NEW.edited IS NOT NULL)
+    EXECUTE FUNCTION task_edited_guard();
+
+CREATE TRIGGER task_edited_guard BEFORE UPDATE ON task FOR EACH ROW
+    WHEN (OLD.edited::text IS DISTINCT FROM NEW.edited::text) EXECUTE FUNCTION task_edited_guard();
+
+CREATE TRIGGER task_tells_edited BEFORE UPDATE ON task FOR EACH ROW
+    WHEN (NEW.edited IS NOT NULL AND OLD.ended_at IS NULL AND NEW.ended_at IS NOT NULL)
+    EXECUTE FUNCTION task_tells_edited();
+
 CREATE TRIGGER task_record_new AFTER INSERT ON task REFERENCING NEW TABLE AS new_tasks
     FOR EACH STATEMENT EXECUTE FUNCTION task_record();
 

@@ -26,7 +26,7 @@ from taskhub.domain.permits.writes import redeem_permit
 from taskhub.domain.questions.answer import answer_question, decide_approval, rule_outcome
 from taskhub.domain.questions.previews import failed
 from taskhub.domain.sessions import writes as sessions
-from taskhub.domain.tasks import callers, checks, previews, run
+from taskhub.domain.tasks import callers, checks, edits, previews, run
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.domain.tasks.create import create_task
 from taskhub.domain.tasks.sweep import sweep
@@ -53,6 +53,7 @@ IN_DATABASE = {
     "task.left",
     "task.joined",
     *(f"question.{verdict}" for verdict in VERDICTS),
+    "question.edited",
     "question.undecided",
     "question.previewed",
     "question.passed.on",
@@ -176,6 +177,10 @@ def test_everything_the_database_records_has_its_shape(transactional_db: None) -
     kit.create(world, verdict=Verdict(Then.ASK, shows, 1))
     for taken_preview in previews.take_previews("worker-1", most=1):
         previews.end_preview(taken_preview, failed("it is not there"), actor=WORKER)
+    rule = Rule(name="r", when="", then=Then.ASK, editable=("text",))
+    task = kit.create(world, verdict=Verdict(Then.ASK, rule, 1))
+    question = kit.opened(task.id)
+    edits.edit_call(task.id, question, edits.proposal(task.id, question, {}, by="ada"), votes=True, actor=ADA)
     ruled = kit.make_world()
     kit.create(ruled)
     RuleVersion.objects.create(tenant=ruled.context.tenant, number=1, rules=[], digest="0" * 64, made_by="ada")

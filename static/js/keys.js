@@ -30,6 +30,7 @@ const KEYS = {
   k: () => move(-1),
   a: () => document.querySelector("[data-key=a]")?.focus(),
   r: () => document.querySelector("[data-key=r]")?.focus(),
+  e: () => document.querySelector("[data-key=e]")?.focus(),
 };
 
 document.addEventListener("keydown", (event) => {

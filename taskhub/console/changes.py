@@ -144,6 +144,30 @@ def _line(text: str) -> str:
     return text if len(text) <= LONGEST_LINE else f"{text[:LONGEST_LINE]}…"
 
 
+def of_arguments(before: dict[str, Any], after: dict[str, Any]) -> Changes:
+    """The values that differ between the arguments of two calls, a part for each argument."""
+    old, new = (
+        {(name, path): text for name, value in one.items() for path, text in _leaves(value, ())}
+        for one in (before, after)
+    )
+    places = [*new, *(place for place in old if place not in new)]
+    found = [place for place in places if old.get(place) != new.get(place)]
+    by_name: dict[str, list[Change]] = {}
+    for name, path in found[:SHOWN]:
+        place = (name, path)
+        by_name.setdefault(name, []).append(_change(path, old.get(place, ""), new.get(place, "")))
+    parts = tuple(
+        Part(
+            "Argument",
+            name,
+            "added" if name not in before else "removed" if name not in after else "changed",
+            tuple(differing),
+        )
+        for name, differing in by_name.items()
+    )
+    return Changes(parts, max(0, len(found) - SHOWN))
+
+
 def _told(definition: dict[str, Any]) -> Iterator[tuple[_Place, str]]:
     """Each value of a definition, as JSON, with the part that it is in and its path within the part."""
     for key, value in definition.items():

@@ -44,6 +44,7 @@ ACTIONS: Final[dict[str, tuple[str, str]]] = {
     "question.cancel": ("x-mark", "Question dismissed"),
     "question.ran": ("check", "Ruled: it ran"),
     "question.unrun": ("arrow-path", "Ruled: it did not run"),
+    "question.edited": ("pencil-square", "Changed arguments of the call"),
     "question.undecided": ("clock", "Nobody decided in time"),
     "question.previewed": ("eye", "Ran its preview"),
     "question.passed.on": ("user", "Passed on to people"),

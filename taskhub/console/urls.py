@@ -42,6 +42,7 @@ urlpatterns = [
     path("inbox/<int:pk>/state", inbox.question_state, name="inbox-state"),
     path("inbox/<int:pk>/answer", inbox.answer, name="inbox-answer"),
     path("inbox/<int:pk>/decide", inbox.decide, name="inbox-decide"),
+    path("inbox/<int:pk>/edit", inbox.edit, name="inbox-edit"),
     path("inbox/<int:pk>/rule", inbox.rule, name="inbox-rule"),
     path("inbox/<int:pk>/authorize", credentials.question_authorize, name="question-authorize"),
     path("accounts/", account.account, name="account"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 from taskhub.control.caller import Caller
-from taskhub.core.asking import asking
 from taskhub.core.errors import Invalid, NotFound
 from taskhub.core.states import QuestionKind
 from taskhub.domain.questions import answer, inbox, previews, rulings
@@ -102,8 +101,7 @@ def edit_call(
     proposed = check_edit(caller, item, arguments)
     if proposed.mark != mark:
         raise Invalid("The rules or the tool have changed meanwhile. Look at the change again.", field="mark")
-    critical = item.asking.critical or asking(proposed.approval.params).critical
-    if critical and confirmed.strip() != item.tool_name:
+    if (item.asking.critical or proposed.critical) and confirmed.strip() != item.tool_name:
         raise Invalid(f"To approve this critical call, type the name of its tool: {item.tool_name}", field="confirmed")
     group, person = proposed.approval.group, caller.person
     votes = not group or person is None or group in person.groups

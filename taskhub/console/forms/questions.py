@@ -28,7 +28,7 @@ class AnswerForm(forms.Form):
         super().__init__(data, auto_id="id_%s", use_required_attribute=False)
         self.wanted = wanted
         for number, field in enumerate(wanted):
-            self.fields[f"f{number}"] = _form_field(field)
+            self.fields[f"f{number}"] = form_field(field)
 
     def clean(self) -> dict[str, Any]:
         """The values as JSON types, validated like a client's answer."""
@@ -37,7 +37,7 @@ class AnswerForm(forms.Form):
             name = f"f{number}"
             if name not in cleaned:
                 continue
-            value, problem = _json_value(field, cleaned[name])
+            value, problem = json_value(field, cleaned[name])
             if value is None and field.required and not problem:
                 problem = "is required"
             if value is not None and not problem:
@@ -188,7 +188,8 @@ class ReasonForm(forms.Form):
     reason = forms.CharField(required=False, max_length=1_000, label="Reason (optional)")
 
 
-def _form_field(field: Field) -> forms.Field:
+def form_field(field: Field) -> forms.Field:
+    """The input of a field."""
     common: dict[str, Any] = {
         "label": field.title,
         "required": False,
@@ -209,6 +210,7 @@ def _form_field(field: Field) -> forms.Field:
     elif field.kind == "choices":
         boxes = forms.CheckboxSelectMultiple(choices=_titled(field))
         made = forms.Field(**common, initial=field.default if isinstance(field.default, list) else [], widget=boxes)
+        made.hidden_widget = forms.MultipleHiddenInput
     else:
         made = _free_field(field, common)
     # This marks the field as required. The browser must not check, or its messages would differ from ours.
@@ -228,7 +230,7 @@ def _free_field(field: Field, common: dict[str, Any]) -> forms.Field:
     if field.max_length is not None and field.max_length > LONG_TEXT and not field.format:
         return forms.CharField(**common, initial=initial, strip=False, widget=forms.Textarea(attrs={"rows": 4}))
     if field.format == "date-time":
-        initial = _local(initial)
+        initial = local_time(initial)
     made = forms.TextInput(attrs={"step": "1"} if field.format == "date-time" else {})
     made.input_type = INPUT_TYPES.get(field.format, "text")
     return forms.CharField(**common, initial=initial, strip=bool(field.format), widget=made)
@@ -261,7 +263,7 @@ def _hidden_default(field: Field) -> bool:
     return isinstance(field.default, str) and bool(signs.invisible(field.default))
 
 
-def _json_value(field: Field, raw: Any) -> tuple[Any, str]:
+def json_value(field: Field, raw: Any) -> tuple[Any, str]:
     """The JSON value of a posted value (`None` for no answer), and the problem with it (empty for none)."""
     if field.kind == "boolean":
         return bool(raw), ""
@@ -307,7 +309,7 @@ def _utc(text: str) -> str:
         return text
 
 
-def _local(value: Any) -> str:
+def local_time(value: Any) -> str:
     """A default date and time in the format of a `datetime-local` input; empty if it cannot be read."""
     try:
         at = datetime.fromisoformat(str(value))

@@ -12,11 +12,12 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from taskhub.console import content, story
 from taskhub.console.access import page
-from taskhub.console.changes import changes, line_changes
+from taskhub.console.changes import Changes, changes, line_changes, of_arguments
+from taskhub.console.forms.edits import EditForm
 from taskhub.console.forms.questions import RulingForm
 from taskhub.console.htmx import leave, partial_or_page, wants_partial
 from taskhub.console.questions import words_of
@@ -28,12 +29,13 @@ from taskhub.core.states import TERMINAL, QuestionKind, QuestionState, State
 from taskhub.domain.foreign import Foreign
 from taskhub.domain.questions import inbox as queries
 from taskhub.domain.questions import previews
-from taskhub.domain.questions.answer import AnswerOutcome
+from taskhub.domain.questions.answer import AnswerOutcome, EditOutcome
 from taskhub.domain.questions.inbox import InboxItem, Obstacle
 from taskhub.domain.questions.kinds import KINDS
-from taskhub.domain.questions.reads import approved_call, approvers_left
+from taskhub.domain.questions.reads import approved_call, approvers_left, replaced_by
 from taskhub.domain.questions.rulings import lost_call
 from taskhub.domain.tasks.detail import task_detail
+from taskhub.domain.tasks.edits import Proposal
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +52,14 @@ class Ask:
     problem: str = ""
     confirms: str = ""
     """The ruling that is to be confirmed; empty where there is none."""
+    proposed: Proposal | None = None
+    """The call with edited arguments that is to be confirmed."""
+
+    @property
+    def differences(self) -> Changes | None:
+        """What the edited arguments have otherwise."""
+        shown = self.proposed
+        return None if shown is None else of_arguments(shown.before, shown.arguments)
 
 
 @require_safe
@@ -83,7 +93,7 @@ def question_state(request: ConsoleRequest, pk: int) -> HttpResponse:
     """The state of one question. It is refetched on a hint while somebody fills in the form, and the form is not
     replaced."""
     item = questions.find_question(request.caller, pk)
-    context = {"item": item, "votes": queries.votes(pk), "closed": _closed_words(item), **_lost(item)}
+    context = {"item": item, "votes": queries.votes(pk), "closed": _closed_words(item), **_replaced(item), **_lost(item)}
     context |= {"live": True, "beside": True, **_preview(item)}
     return render(request, "console/inbox.html#state", context)
 
@@ -166,6 +176,54 @@ def decide(request: ConsoleRequest, pk: int) -> HttpResponse:
     return _settled(request, item, outcome, words)
 
 
+@require_http_methods(["GET", "HEAD", "POST"])
+@page("question.approve")
+def edit(request: ConsoleRequest, pk: int) -> HttpResponse:
+    """Change arguments of a call that waits for approval: first a look at the difference, then, confirmed, the approval
+    of the call as it is then."""
+    item = questions.find_question(request.caller, pk)
+    if early := questions.closed_to(request.caller, item):
+        return _settled(request, item, early, "")
+    if item.unreadable or not questions.may_edit(item):
+        raise Invalid("The rule that asked does not let anybody edit the arguments of this call.")
+    form = _edit_form(item, request.POST if request.method == "POST" else None)
+    if request.method != "POST":
+        return _inbox(request, pk, ask=Ask("edit", form))
+    if not form.is_valid():
+        return _inbox(request, pk, ask=Ask("edit", form), status=422)
+    if request.POST.get("back"):
+        return _inbox(request, pk, ask=Ask("edit", form))
+    proposed = None
+    posted = form.cleaned_data
+    try:
+        proposed = questions.check_edit(request.caller, item, form.arguments)
+        if item.asking.critical or proposed.critical:
+            form.confirm(item.tool_name)
+        if posted["mark"] != proposed.mark:
+            return _inbox(request, pk, ask=Ask("edit", form, proposed=proposed))
+        outcome = questions.edit_call(
+            request.caller,
+            item,
+            form.arguments,
+            mark=posted["mark"],
+            reason=posted["reason"],
+            confirmed=posted["confirmed"],
+        )
+    except Invalid as error:
+        form.refuse(error)
+        keep = proposed if error.data.get("field") == "confirmed" else None
+        return _inbox(request, pk, ask=Ask("edit", form, proposed=keep), status=422)
+    if outcome is EditOutcome.PROPOSED:
+        group = proposed.approval.group
+        words = f"Changed. By the rules {f'the group {group}' if group else 'others'} decide on the call as it is now."
+    elif outcome is EditOutcome.COUNTED:
+        words = f"Approved with changes: 1 of {proposed.approval.quorum}. The others are shown what you changed."
+    else:
+        words = f"Approved with changes. {_waits(request, item) or 'The tool runs now.'}"
+    late = outcome in (EditOutcome.LATE, EditOutcome.TWICE, EditOutcome.UNKNOWN)
+    return _settled(request, item, AnswerOutcome(outcome) if late else AnswerOutcome.ANSWERED, words)
+
+
 @require_POST
 @page("question.answer")
 def rule(request: ConsoleRequest, pk: int) -> HttpResponse:
@@ -236,7 +294,9 @@ def _chosen(request: ConsoleRequest, item: InboxItem, ask: Ask | None) -> dict[s
         "ask": ask or _ask(item),
         "votes": queries.votes(item.id),
         "closed": _closed_words(item),
-        "rows": content.rows(item.arguments),
+        "rows": content.rows(item.runs_with),
+        "may_edit": item.mine and questions.may_edit(item),
+        "edited": item.edited and of_arguments(item.arguments, item.runs_with),
         "why_not": questions.why_not(request.caller, item),
         "sampling": _sampling(item) if item.kind is QuestionKind.SAMPLING else None,
         "link": _link(item),
@@ -245,6 +305,7 @@ def _chosen(request: ConsoleRequest, item: InboxItem, ask: Ask | None) -> dict[s
         **_undecidable(item),
         **_approved(item),
         **_preview(item),
+        **_replaced(item),
         **_lost(item),
     }
 
@@ -280,6 +341,17 @@ def _lost(item: InboxItem) -> dict[str, Any]:
     found: dict[str, Any] = {name: datetime.fromisoformat(text) if text else None for name, text in times.items()}
     failed = call.check_result is not None and json.loads(call.check_result).get("isError") is True
     return found | {"lost_call": call, "check_outcome": content.outcome(call.check_result), "check_failed": failed}
+
+
+def _replaced(item: InboxItem) -> dict[str, Any]:
+    """The template context of an approval that another one was asked for instead of."""
+    return {"replaced": replaced_by(item.id) if item.state is QuestionState.SUPERSEDED else None}
+
+
+def _edit_form(item: InboxItem, data: Any) -> EditForm:
+    call = approved_call(item.id)
+    schema = (call.definition or {}).get("inputSchema") if call is not None else None
+    return EditForm(item.asking, schema, item.runs_with, data)
 
 
 def _queue(request: ConsoleRequest) -> str:
@@ -343,6 +415,8 @@ def _closed_words(item: InboxItem) -> str:
     if item.last_verdict in ("allow", "deny"):
         what = "let the call run" if item.last_verdict == "allow" else "denied the call"
         return f"Nobody decided in time: the {item.last_actor} {what}"
+    if item.state is QuestionState.SUPERSEDED and (replaced := replaced_by(item.id)) is not None:
+        return f"{replaced.actor} changed arguments of this call, and people are asked about it as it is now"
     if item.state is QuestionState.EXPIRED and item.asking.escalate_to:
         return f"Nobody decided in time: the group {item.asking.escalate_to} was asked then"
     if item.state is QuestionState.ANSWERED and item.last_actor:

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from taskhub.console import content, story
 from taskhub.console.access import page
+from taskhub.console.changes import of_arguments
 from taskhub.console.forms.filters import TaskFilters
 from taskhub.console.forms.questions import ReasonForm
 from taskhub.console.htmx import partial_or_page
@@ -216,6 +217,7 @@ def _task_context(request: ConsoleRequest, public_id: str) -> dict[str, Any]:
             arguments_json, more = content.folded(visible_json(found.arguments))
             context |= {
                 "rows": rows,
+                "edited": found.edited and of_arguments(found.arguments, found.edited["arguments"]),
                 "arguments_json": arguments_json,
                 "arguments_cut": more_rows or more,
                 "outcome": content.outcome(task.result_json),

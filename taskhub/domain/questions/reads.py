@@ -50,6 +50,16 @@ class ApprovedCall:
     """Whether it was not people but the rule who approved, since nobody decided in time."""
 
 
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """The person who changed arguments of the call that an approval was about, and the key of the approval that is
+    asked for instead."""
+
+    actor: str
+    key: str
+
+
+_REPLACED = statements.maybe("replaced_by", Replaced)
 _RESPONSE = statements.maybe("response_to", _Stored)
 _LEFT = statements.maybe("approvers_left", int)
 _APPROVED = statements.maybe("approved_call", ApprovedCall)
@@ -73,6 +83,11 @@ def response_to(task_id: int, key: str) -> dict[str, Any] | None:
         return None
     answer: dict[str, Any] = jsonx.decode(found.response.encode())
     return answer
+
+
+def replaced_by(question_id: int) -> Replaced | None:
+    """Who changed arguments of the call, so that another approval is asked for; `None` if nobody did."""
+    return _REPLACED(question=question_id)
 
 
 def approved_call(question_id: int) -> ApprovedCall | None:

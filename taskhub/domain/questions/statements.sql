@@ -95,6 +95,11 @@ SELECT q.id FROM question AS q JOIN task AS t ON t.id = q.task_id
 WHERE t.tenant_id = :tenant AND t.public_id = :task AND (q.key = :key OR q.state = 'open')
 ORDER BY q.key = :key DESC, q.id DESC LIMIT 1;
 
+-- read fresh: replaced_by(question bigint) -> Replaced | None
+SELECT e.actor, e.after ->> 'asked' AS key FROM question AS q
+JOIN event AS e ON e.task_id = q.task_id AND e.action = 'question.edited' AND e.after ->> 'key' = q.key
+WHERE q.id = :question LIMIT 1;
+
 -- read fresh: question_votes(question bigint) -> list[Vote]
 SELECT d.actor, d.verdict, d.reason, d.door, d.at FROM decision AS d WHERE d.question_id = :question ORDER BY d.id;
 

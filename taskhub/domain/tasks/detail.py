@@ -152,6 +152,7 @@ class TaskDetail:
     `away_since`, `retry_at`: since when the server cannot be reached, and when it is tried again.
     `retry_on`: the errors after which the present policy of the tool has a call tried again.
     `decided`: what the rules say of the call (`core.rules.Verdict.stored`); `None` where the tenant had none.
+    `edited`: what people approved instead of the arguments (`domain.tasks.edits`); `None` where they did not.
     """
 
     task: TaskRecord
@@ -164,6 +165,7 @@ class TaskDetail:
     client: str
     arguments: Any
     decided: dict[str, Any] | None
+    edited: Any
     worker: str
     lease_until: datetime | None
     crashes: int
@@ -222,7 +224,7 @@ _DETAIL = statements.maybe(
     "task_detail",
     TaskDetail,
     without=("rerun_of", "reruns", "questions", "attempts", "reads", "events", "lines"),
-    convert={"arguments": statements.from_json},
+    convert={"arguments": statements.from_json, "edited": statements.from_json},
 )
 _RELATIVES = statements.many("task_relatives", tuple[int, Relative])
 _ATTEMPTS = statements.many("task_attempts", AttemptRow)

@@ -51,8 +51,13 @@ class Proposal:
     before: dict[str, Any]
     arguments: dict[str, Any]
     approval: NewQuestion
-    same_rule: bool
+    same_people: bool
     """Whether the same people are asked, and as many of them, as about the call as it was."""
+
+    @property
+    def critical(self) -> bool:
+        """Whether who approves it has to confirm which call it is."""
+        return asking(self.approval.params).critical
 
     @property
     def mark(self) -> str:

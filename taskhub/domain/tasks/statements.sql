@@ -137,7 +137,7 @@ FROM task_log AS l WHERE l.task_id = :task AND l.id > :line ORDER BY l.id LIMIT 
 
 -- read fresh: task_detail(tenant bigint, public_id text, most int) -> TaskDetail | None
 SELECT {task_columns}, t.tool_id, t.tool_name, o.name AS upstream_name, s.id AS server_id, s.name AS server,
-       c.id AS context_id, c.name AS client, t.arguments, t.decided,
+       c.id AS context_id, c.name AS client, t.arguments, t.decided, t.edited,
        t.worker,
        nullif(t.lease_until, 'infinity') AS lease_until, t.crashes, t.max_attempts, t.at_least_once,
        array(SELECT jsonb_array_elements_text(o.retry_on)) AS retry_on, t.run_seconds, t.runnable_at, t.expires_at,

@@ -1,0 +1,213 @@
+"""The form with which people change arguments of a call before they approve it.
+
+It is made from the tool's schema, as the forms that tools ask for are. An argument that such a form cannot hold, or not
+without changing it, is edited as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from django import forms
+from django.utils.html import format_html
+
+from taskhub.console.forms.questions import LONG_TEXT, form_field, json_value, local_time
+from taskhub.core.asking import Asking
+from taskhub.core.errors import Invalid, TaskHubError
+from taskhub.core.rules import EVERY_ARGUMENT
+from taskhub.domain.questions.forms import MAX_FIELDS, MAX_TEXT, Field, field_problem, form_fields
+from taskhub.lib import jsonx
+from taskhub.lib.signs import invisible, spelled
+
+_MISSING: Final = object()
+_JSON: Final = "json"
+_FREE: Final = ("string", "integer", "number", "boolean", "array")
+
+
+class EditForm(forms.Form):
+    """Changes arguments of a call. `arguments` are all of them as posted, once it is valid. Inputs are named `f0`,
+    `f1`, …"""
+
+    reason = forms.CharField(
+        required=False,
+        max_length=1_000,
+        label="Reason",
+        widget=forms.Textarea(attrs={"rows": 2}),
+        help_text="Kept in the audit log.",
+    )
+    confirmed = forms.CharField(
+        required=False,
+        max_length=200,
+        label="Name of the tool",
+        widget=forms.TextInput(
+            attrs={"class": "mono", "autocomplete": "off", "autocapitalize": "off", "spellcheck": "false"}
+        ),
+    )
+    mark = forms.CharField(required=False, max_length=64, widget=forms.HiddenInput)
+
+    def __init__(self, said: Asking, schema: Any, before: Mapping[str, Any], data: Any = None) -> None:
+        super().__init__(data, auto_id="id_%s", use_required_attribute=False)
+        self.before = before
+        self.confirms = ""
+        self.arguments: dict[str, Any] = {}
+        self.wanted = tuple(_wanted(said, schema, before))
+        for number, field in enumerate(self.wanted):
+            self.fields[f"f{number}"] = _json_input(field) if field.kind == _JSON else form_field(field)
+
+    @property
+    def inputs(self) -> list[forms.BoundField]:
+        """The inputs of the arguments."""
+        return [self[f"f{number}"] for number in range(len(self.wanted))]
+
+    def clean(self) -> dict[str, Any]:
+        """Reads the arguments."""
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        self.arguments = dict(self.before)
+        for number, field in enumerate(self.wanted):
+            name = f"f{number}"
+            if name not in cleaned:
+                continue
+            value, problem = _value(field, cleaned[name])
+            if value is _MISSING and field.required and not problem:
+                problem = "is required"
+            if problem:
+                self.add_error(name, f"{field.title} {problem}.")
+            elif value is _MISSING:
+                self.arguments.pop(field.name, None)
+            else:
+                self.arguments[field.name] = value
+        return cleaned
+
+    def confirm(self, tool: str) -> None:
+        """Have the name of the tool typed."""
+        self.confirms = tool
+        self.fields["confirmed"].help_text = format_html(
+            "This call is critical: to approve it, type <code>{}</code>", spelled(tool)
+        )
+
+    def refuse(self, error: TaskHubError) -> None:
+        """Show the use case's error beside what it is about."""
+        told = str(error.data.get("field", ""))
+        inputs = {field.name: f"f{number}" for number, field in enumerate(self.wanted)}
+        name = inputs.get(told, told if told == "confirmed" else "")
+        self.add_error(name or None, error.message)
+
+
+def _wanted(said: Asking, schema: Any, before: Mapping[str, Any]) -> Iterator[Field]:
+    listed = schema.get("properties") if isinstance(schema, dict) else None
+    rules: dict[str, Any] = listed if isinstance(listed, dict) else {}
+    named = dict.fromkeys([*rules, *before, *(name for name in said.editable if name != EVERY_ARGUMENT)])
+    needed = schema.get("required") if isinstance(schema, dict) else None
+    for name in [name for name in named if said.may_edit(name)][:MAX_FIELDS]:
+        required = isinstance(needed, list) and name in needed
+        yield _field(name, rules.get(name), required, before.get(name, _MISSING))
+
+
+def _field(name: str, rule: Any, required: bool, value: Any) -> Field:
+    default = None if value is _MISSING else value
+    plain = _plain(rule)
+    told = plain if plain is not None else rule if isinstance(rule, dict) else {}
+    if plain is not None and value is not None:
+        try:
+            (found,) = form_fields({"properties": {name: plain}, "required": [name] if required else []})
+        except Invalid:
+            pass
+        else:
+            if found.kind == "boolean":
+                # As a choice: a box could not say that the argument is not given.
+                found = replace(found, kind="choice", choices=(("true", "true"), ("false", "false")))
+                default = json.dumps(default) if isinstance(default, bool) else default
+            elif isinstance(value, str) and (len(value) > LONG_TEXT // 2 or "\n" in value):
+                found = replace(found, max_length=found.max_length or MAX_TEXT)
+            found = replace(found, default=default)
+            if value is _MISSING or _gives_back(found, value):
+                return found
+    title, text = (told.get(part) for part in ("title", "description"))
+    return Field(
+        name=name,
+        kind=_JSON,
+        title=title if isinstance(title, str) and title else name,
+        description=text if isinstance(text, str) else "",
+        required=required,
+        default="" if value is _MISSING else _as_json(value),
+    )
+
+
+def _plain(rule: Any) -> dict[str, Any] | None:
+    """The schema of an argument if a form may ask for it: of one type. An optional one may be null besides."""
+    if not isinstance(rule, dict):
+        return None
+    either = rule.get("anyOf")
+    if "type" not in rule and isinstance(either, list):
+        left = [one for one in either if one != {"type": "null"}]
+        if len(left) == 1 and len(either) == 2 and isinstance(left[0], dict):
+            rule = {**{name: part for name, part in rule.items() if name != "anyOf"}, **left[0]}
+    kind, listed = rule.get("type"), rule.get("enum")
+    if not isinstance(kind, str) or kind not in _FREE or {"$ref", "allOf", "not", "const"} & rule.keys():
+        return None
+    if listed is not None and not (isinstance(listed, list) and all(isinstance(one, str) for one in listed)):
+        return None
+    return {str(name): part for name, part in rule.items()}
+
+
+def _gives_back(field: Field, value: Any) -> bool:
+    """Whether the input of the field, left as it is, gives the value back."""
+    if isinstance(value, str) and (
+        invisible(value) or ("\n" in value and (field.format or (field.max_length or 0) <= LONG_TEXT))
+    ):
+        return False
+    if field.kind == "choices":
+        raw: Any = value
+    else:
+        raw = local_time(value) if field.format == "date-time" else field.default if _is_bool(field) else str(value)
+        if field.format or field.kind in ("integer", "number"):
+            raw = raw.strip() if isinstance(raw, str) else raw
+    found, problem = _value(field, raw)
+    return not problem and found is not _MISSING and jsonx.canonical(found) == jsonx.canonical(value)
+
+
+def _is_bool(field: Field) -> bool:
+    return field.choices == (("true", "true"), ("false", "false"))
+
+
+def _value(field: Field, raw: Any) -> tuple[Any, str]:
+    """The value that was posted, and the problem with it."""
+    if field.kind == _JSON:
+        return _from_json(str(raw or ""))
+    value, problem = json_value(field, raw)
+    if value is None:
+        return _MISSING, problem
+    problem = problem or field_problem(field, value)
+    if _is_bool(field) and not problem:
+        return value == "true", ""
+    return value, problem
+
+
+def _from_json(text: str) -> tuple[Any, str]:
+    if not text.strip():
+        return _MISSING, ""
+    try:
+        return jsonx.decode(text.encode("utf-8", "surrogatepass")), ""
+    except jsonx.JsonError as error:
+        return None, f"is no JSON: {error}"
+
+
+def _as_json(value: Any) -> str:
+    """The value as JSON; with characters that nobody sees as escapes."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    return json.dumps(value, indent=2) if invisible(text.replace("\n", "")) else text
+
+
+def _json_input(field: Field) -> forms.Field:
+    lines = min(max(field.default.count("\n") + 1, 2), 12)
+    return forms.CharField(
+        label=field.title,
+        required=False,
+        initial=field.default,
+        strip=False,
+        help_text=f"{field.description} As JSON; empty for none.".strip(),
+        widget=forms.Textarea(attrs={"rows": lines, "class": "mono", "spellcheck": "false"}),
+    )

@@ -101,7 +101,7 @@ def edit_call(
     proposed = check_edit(caller, item, arguments)
     if proposed.mark != mark:
         raise Invalid("The rules or the tool have changed meanwhile. Look at the change again.", field="mark")
-    if (item.asking.critical or proposed.critical) and confirmed.strip() != item.tool_name:
+    if (item.asking.critical or proposed.asking.critical) and confirmed.strip() != item.tool_name:
         raise Invalid(f"To approve this critical call, type the name of its tool: {item.tool_name}", field="confirmed")
     group, person = proposed.approval.group, caller.person
     votes = not group or person is None or group in person.groups

@@ -102,6 +102,7 @@ def everything(caller: Caller) -> None:
             then=Then.ASK,
             group="ops",
             quorum=2,
+            editable=("*",),
         ),
         Rule(name="last", when="", then=Then.DENY, words="Not \u202ehere: never.", shadow=True),
     ]

@@ -29,7 +29,7 @@ from taskhub.control.caller import Caller, of_person, of_shell
 from taskhub.core.errors import Forbidden, Invalid, NotFound
 from taskhub.core.policy import Policy
 from taskhub.core.records import Person
-from taskhub.core.rules import Rule, Then
+from taskhub.core.rules import Rule, Then, Verdict
 from taskhub.core.states import Door, QuestionKind, Role, State
 from taskhub.domain.catalogue.edits import ServerEdit
 from taskhub.domain.catalogue.server_files import FileServer
@@ -57,6 +57,10 @@ USE_CASES: dict[str, tuple[set[str], UseCase]] = {
     "questions.decide_approval": (
         {"approver", "admin"},
         lambda by, on: questions.decide_approval(by, on.approval(by), approve=True),
+    ),
+    "questions.edit_call": (
+        {"approver", "admin"},
+        lambda by, on: edit_call(by, on.editable(by)),
     ),
     "questions.answer_question": (
         {"operator", "approver", "admin"},
@@ -179,6 +183,7 @@ READS = {
     "questions.find_question",
     "questions.find_question_of_task",
     "questions.check_ruling",
+    "questions.check_edit",
     "questions.closed_to",
     "questions.why_not",
 }
@@ -198,6 +203,11 @@ NOTHING_ELSEWHERE = {
 """What makes something new in the caller's own tenant."""
 
 
+def edit_call(by: Caller, item: inbox.InboxItem) -> Any:
+    mark = questions.check_edit(by, item, {"text": "bye"}).mark
+    return questions.edit_call(by, item, {"text": "bye"}, mark=mark)
+
+
 def everything(tenant: Any, of: str = "") -> SimpleNamespace:
     """One of everything in the tenant, for the use case `of`."""
     context, server = make_context(tenant, "ci"), make_server(tenant)
@@ -205,6 +215,8 @@ def everything(tenant: Any, of: str = "") -> SimpleNamespace:
     person = make_person("viewer", tenant)
     shell = Caller(tenant.pk, of_shell().actor)
     asked = make_task(context, make_tool(server, asks={}))
+    rule = Rule(name="asks", when="", then=Then.ASK, editable=("text",))
+    editable = make_task(context, tool, verdict=Verdict(Then.ASK, rule, 1))
     form = make_task(context, tool, state="input_required", question=make_question(QuestionKind.ELICITATION))
     lost = make_task(context, tool, state="input_required", question=make_question(QuestionKind.OUTCOME))
     application, _ = add_application(
@@ -229,6 +241,7 @@ def everything(tenant: Any, of: str = "") -> SimpleNamespace:
         task=make_task(context, tool).public_id,
         ended=make_task(context, tool, state="finished").public_id,
         approval=question(asked.id),
+        editable=question(editable.id),
         form=question(form.id),
         lost=question(lost.id),
         client=clients.find_client(shell, context.pk),

@@ -192,7 +192,7 @@ class RuleForm(ChangeForm):
         widget=forms.Textarea,
         attrs={"rows": 2, "spellcheck": "false", "placeholder": "environment"},
         help_text=(
-            "One on a line; * for all. Whoever decides may change them first. What is approved then runs, and the agent"
+            "One a line; * for all. Whoever decides may change them first. What is approved then runs, and the agent"
             " is told."
         ),
     )

@@ -197,7 +197,7 @@ def edit(request: ConsoleRequest, pk: int) -> HttpResponse:
     posted = form.cleaned_data
     try:
         proposed = questions.check_edit(request.caller, item, form.arguments)
-        if item.asking.critical or proposed.critical:
+        if item.asking.critical or proposed.asking.critical:
             form.confirm(item.tool_name)
         if posted["mark"] != proposed.mark:
             return _inbox(request, pk, ask=Ask("edit", form, proposed=proposed))

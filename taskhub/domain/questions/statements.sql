@@ -118,7 +118,8 @@ FROM question AS q WHERE q.id = :question AND q.kind = 'approval' AND q.state = 
 -- read fresh: approved_call(question bigint) -> ApprovedCall | None
 SELECT q.definition, coalesce(encode(q.definition_digest, 'hex'), '') AS definition_digest,
        coalesce(encode(th_seen_digest(q.call_digest, w.digest), 'hex'), '') AS call_digest,
-       encode(t.arguments_digest, 'hex') AS arguments_digest, coalesce(t.answers, '{}') AS came_along,
+       coalesce(q.params #>> '{edited,digest}', encode(t.arguments_digest, 'hex')) AS arguments_digest,
+       coalesce(t.answers, '{}') AS came_along,
        coalesce(p.definition, v.definition) AS before,
        array(
            SELECT d.actor FROM decision AS d

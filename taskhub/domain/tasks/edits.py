@@ -15,7 +15,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from taskhub.core.asking import asking
+from taskhub.core.asking import Asking, asking
 from taskhub.core.errors import Invalid
 from taskhub.core.records import Actor, NewQuestion, OpenQuestion, ToolRecord
 from taskhub.core.rules import Then
@@ -55,9 +55,9 @@ class Proposal:
     """Whether the same people are asked, and as many of them, as about the call as it was."""
 
     @property
-    def critical(self) -> bool:
-        """Whether who approves it has to confirm which call it is."""
-        return asking(self.approval.params).critical
+    def asking(self) -> Asking:
+        """What the rule says of it that asks."""
+        return asking(self.approval.params)
 
     @property
     def mark(self) -> str:

@@ -340,7 +340,7 @@ def approval_question(tool: ToolRecord, arguments: dict[str, object], verdict: V
         decided["risk"] = str(rule.risk)
     if rule.sentence:
         decided["sentence"] = filled_in(rule.sentence, arguments, tool.definition.get("inputSchema"))
-    if named := _named(rule, arguments, tool.definition.get("inputSchema")):
+    if named := named_values(rule, arguments, tool.definition.get("inputSchema")):
         decided["named"] = named
     decided |= {"expires_minutes": rule.expires_minutes, "otherwise": str(rule.otherwise)}
     if rule.escalate_to:
@@ -360,7 +360,7 @@ def approval_question(tool: ToolRecord, arguments: dict[str, object], verdict: V
     )
 
 
-def _named(rule: Rule, arguments: dict[str, object], schema: object) -> dict[str, object]:
+def named_values(rule: Rule, arguments: dict[str, object], schema: object) -> dict[str, object]:
     """The short values of arguments that the rule speaks of, by which lists tell calls of one tool apart."""
     found: dict[str, object] = {}
     for name in sorted(compiled(rule.when).arguments or ()):

@@ -25,7 +25,7 @@ from taskhub.domain.questions.answer import EditOutcome
 from taskhub.domain.rules.decisions import Rules, denied_why
 from taskhub.domain.rules.reads import present, version
 from taskhub.domain.rules.sentences import filled_in
-from taskhub.domain.tasks.create import approval_question
+from taskhub.domain.tasks.create import approval_question, named_values
 from taskhub.domain.tasks.recheck import decide, with_edited
 from taskhub.lib import jsonx
 from taskhub.lib.schemas import Checked, Checker
@@ -154,14 +154,19 @@ async def _checked(tool: ToolRecord, arguments: dict[str, Any]) -> Checked:
 def _as_before(tenant_id: int, tool: ToolRecord, question: OpenQuestion, arguments: dict[str, Any]) -> NewQuestion:
     """The approval that was asked for, where the rules would let the call run with these arguments: whoever edits a
     call does not get around the others who have to approve it."""
-    params = {name: value for name, value in question.params.items() if name not in ("edited", "because")}
+    params = {name: value for name, value in question.params.items() if name != "edited"}
     decided = params.get("decided")
-    if isinstance(decided, dict) and "sentence" in decided:
+    if isinstance(decided, dict):
         asked = version(tenant_id, decided["version"])
         rule = next((one for one in asked.rules if one.name == decided["rule"]), None) if asked else None
+        kept = {name: value for name, value in decided.items() if name not in ("sentence", "named")}
         if rule is not None:
-            sentence = filled_in(rule.sentence, arguments, tool.definition.get("inputSchema"))
-            params["decided"] = {**decided, "sentence": sentence}
+            schema = tool.definition.get("inputSchema")
+            if rule.sentence:
+                kept["sentence"] = filled_in(rule.sentence, arguments, schema)
+            if named := named_values(rule, arguments, schema):
+                kept["named"] = named
+        params["decided"] = kept
     return NewQuestion(
         key="approval",
         kind=question.kind,

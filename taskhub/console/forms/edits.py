@@ -81,6 +81,12 @@ class EditForm(forms.Form):
                 self.arguments[field.name] = value
         return cleaned
 
+    def show(self, mark: str) -> None:
+        """Have this mark sent, which says what was shown (`domain.tasks.edits.Proposal`)."""
+        posted: Any = self.data
+        self.data = posted = posted.copy()
+        posted["mark"] = mark
+
     def confirm(self, tool: str) -> None:
         """Have the name of the tool typed."""
         self.confirms = tool

@@ -199,6 +199,7 @@ def edit(request: ConsoleRequest, pk: int) -> HttpResponse:
         proposed = questions.check_edit(request.caller, item, form.arguments)
         if item.asking.critical or proposed.asking.critical:
             form.confirm(item.tool_name)
+        form.show(proposed.mark)
         if posted["mark"] != proposed.mark:
             return _inbox(request, pk, ask=Ask("edit", form, proposed=proposed))
         outcome = questions.edit_call(

@@ -91,7 +91,8 @@ def edit_call(
 ) -> EditOutcome:
     """Approve the call with these arguments instead. `mark` is that of the `Proposal` that the caller has seen. Returns
     `COUNTED` if others have to approve it so too, `PROPOSED` if the caller's own approval does not count for it, as
-    where another group is asked, and `LATE` or `TWICE` as `decide_approval`. Then nothing has changed.
+    where another group is asked or its preview has yet to be shown, and `LATE` or `TWICE` as `decide_approval`, where
+    nothing has changed.
 
     Raises `Forbidden` if the question is not for the caller, and `Invalid` for arguments that cannot be approved
     (`edits.proposal`), if they would be approved otherwise than the caller has seen, or as `decide_approval` does.

@@ -144,7 +144,13 @@ _KINDS: Final = {
     **dict.fromkeys((*_NEEDED, *_CHOICES), str),
     "preview": dict,
 }
-_CALLED: Final = {str: "text", int: "a whole number", bool: "true or false", dict: "an object", tuple: "a list of texts"}
+_CALLED: Final = {
+    str: "text",
+    int: "a whole number",
+    bool: "true or false",
+    dict: "an object",
+    tuple: "a list of texts",
+}
 
 
 def check_rules(rules: Sequence[Rule]) -> None:
@@ -253,9 +259,7 @@ def to_json(rule: Rule) -> dict[str, Any]:
     no digest."""
     values = {name: getattr(rule, name) for name in RULE_FIELDS}
     return {
-        name: _as_json(name, value)
-        for name, value in values.items()
-        if name in _NEEDED or value != _DEFAULTS[name]
+        name: _as_json(name, value) for name, value in values.items() if name in _NEEDED or value != _DEFAULTS[name]
     }
 
 

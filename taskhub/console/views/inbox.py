@@ -93,7 +93,13 @@ def question_state(request: ConsoleRequest, pk: int) -> HttpResponse:
     """The state of one question. It is refetched on a hint while somebody fills in the form, and the form is not
     replaced."""
     item = questions.find_question(request.caller, pk)
-    context = {"item": item, "votes": queries.votes(pk), "closed": _closed_words(item), **_replaced(item), **_lost(item)}
+    context = {
+        "item": item,
+        "votes": queries.votes(pk),
+        "closed": _closed_words(item),
+        **_replaced(item),
+        **_lost(item),
+    }
     context |= {"live": True, "beside": True, **_preview(item)}
     return render(request, "console/inbox.html#state", context)
 
@@ -214,7 +220,9 @@ def edit(request: ConsoleRequest, pk: int) -> HttpResponse:
         form.refuse(error)
         keep = proposed if error.data.get("field") == "confirmed" else None
         return _inbox(request, pk, ask=Ask("edit", form, proposed=keep), status=422)
-    if outcome is EditOutcome.PROPOSED:
+    if outcome is EditOutcome.PROPOSED and proposed.asking.preview is not None:
+        words = "Changed. Its preview is called with these arguments: approve it once you have seen that."
+    elif outcome is EditOutcome.PROPOSED:
         group = proposed.approval.group
         words = f"Changed. By the rules {f'the group {group}' if group else 'others'} decide on the call as it is now."
     elif outcome is EditOutcome.COUNTED:

@@ -405,7 +405,8 @@ BEGIN
     FROM question q WHERE q.task_id = p_task AND q.state = 'open' AND q.kind = 'approval';
     UPDATE task SET version = version + 1, message = th_waiting_for_approval(
         coalesce(wanted ->> 'group', ''), 0, coalesce((wanted ->> 'quorum')::int, 1)) WHERE id = p_task;
-    IF p_votes THEN
+    -- Nobody approves a call whose preview they have not seen.
+    IF p_votes AND wanted #> '{params,decided,preview}' IS NULL THEN
         outcome := answer(p_task, wanted ->> 'key', p_response, 'approve', p_reason, p_user, NULL, NULL, p_who);
     END IF;
     RETURN CASE WHEN outcome IN ('answered', 'counted') THEN outcome ELSE 'proposed' END;

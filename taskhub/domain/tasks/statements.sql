@@ -331,7 +331,8 @@ SELECT end_check(:question, :tries, :tool, :arguments, :result, :problem, :who);
 
 /* fragment: preview_call
 q.id AS question_id, q.key, q.state = 'open' AS open, q.params::text AS params, t.id AS task_id,
-t.public_id, t.tenant_id, t.context_id, t.arguments::text, t.revision, t.client_capabilities::text, o.server_id,
+t.public_id, t.tenant_id, t.context_id, coalesce(q.params #> '{edited,arguments}', t.arguments)::text AS arguments,
+t.revision, t.client_capabilities::text, o.server_id,
 s.name AS server_name, coalesce(p.id, 0) AS tool_id, coalesce(p.name, '') AS name, th_may_call(c) AS may,
 coalesce(p.gone_at IS NULL AND p.rejected = '' AND s.removed_at IS NULL
          AND NOT (s.review AND p.confirmed_digest <> p.digest), false) AS offered,

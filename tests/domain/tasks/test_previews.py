@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from taskhub.core.records import Actor, TaskRecord
 from taskhub.core.rules import Preview, Rule, Then
 from taskhub.core.states import Door
-from taskhub.domain.questions.answer import decide_approval
+from taskhub.domain.questions.answer import EditOutcome, decide_approval
 from taskhub.domain.questions.previews import failed
-from taskhub.domain.tasks import previews
+from taskhub.domain.tasks import edits, previews
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.domain.tasks.previews import Compared
-from taskhub.store.models import Question, Task
+from taskhub.store.models import Question, Task, Tool
 from tests.domain import kit
 from tests.domain.tasks.test_decided_again import ALLOW, OTHER, approve, create, save
 from tests.factories import WORKER
@@ -76,3 +78,23 @@ def test_the_preview_of_a_closed_question_is_not_called() -> None:
     assert call.problem == "The question was closed before."
     previews.put_off(call, "away")
     assert previews.take_previews("worker-2", most=5) == []
+
+
+def test_a_call_with_edited_arguments_has_a_preview_of_its_own_before_anybody_approves_it() -> None:
+    world = kit.make_world()
+    properties = {"text": {"type": "string"}, "dry": {"type": "boolean"}}
+    Tool.objects.update(definition={"name": "t", "inputSchema": {"type": "object", "properties": properties}})
+    save(world, replace(SHOWS, preview=Preview(arguments='{"dry":true}'), editable=("text",)))
+    task = create(world)
+    ada, question = Actor(name="ada", door=Door.CLI), kit.opened(task.id)
+    proposed = edits.proposal(task.id, question, {"text": "bye"}, by="ada")
+    assert edits.edit_call(task.id, question, proposed, votes=True, actor=ada) is EditOutcome.PROPOSED
+    asked = kit.opened(task.id)
+    assert (asked.key, asked.approvals) == ("approval-2", 0)
+    calls = {call.claim.arguments["text"]: call for call in previews.take_previews("worker-1", most=5)}
+    previews.end_preview(calls["bye"], failed("away"), actor=WORKER)
+    approve(task)
+    assert kit.claim_one().arguments == {"text": "bye"}
+    approved = previews.approved_preview(task.id)
+    assert approved is not None
+    assert approved.claim.arguments == {"text": "bye", "dry": True}

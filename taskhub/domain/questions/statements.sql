@@ -4,10 +4,6 @@
 --     final text, who text) -> AnswerOutcome
 SELECT answer(:task, :key, :response, :verdict, :reason, :user, :context, :final, :who);
 
--- write: edit_call(task bigint, key text, approval text, response text, reason text, user bigint, votes boolean,
---     who text) -> EditOutcome
-SELECT edit_call(:task, :key, :approval::json, :response, :reason, :user, :votes, :who);
-
 -- write: refuse(task bigint, key text, error text, message text, who text) -> AnswerOutcome
 SELECT refuse(:task, :key, :error, :message, :who);
 

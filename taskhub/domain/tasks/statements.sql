@@ -381,6 +381,10 @@ WHERE q.id = (
     SELECT max(a.id) FROM question AS a WHERE a.task_id = :task AND a.kind = 'approval' AND a.state = 'answered'
 ) AND EXISTS (SELECT FROM decision AS d WHERE d.question_id = q.id AND d.verdict = 'approve');
 
+-- write: edit_call(task bigint, key text, approval text, response text, reason text, user bigint, votes boolean,
+--     who text) -> EditOutcome
+SELECT edit_call(:task, :key, :approval::json, :response, :reason, :user, :votes, :who);
+
 -- write: put_off_preview(question bigint, tries int, seconds float8, problem text) -> rowcount
 UPDATE preview SET next_at = clock_timestamp() + make_interval(secs => :seconds), problem = :problem
 WHERE question_id = :question AND tries = :tries AND ended_at IS NULL;

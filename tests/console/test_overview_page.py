@@ -25,7 +25,7 @@ from tests.factories import WORKER, make_context, make_person, make_question, ma
 
 pytestmark = pytest.mark.django_db
 
-OVERVIEW_QUERIES = 11
+OVERVIEW_QUERIES = 12
 
 
 def test_an_empty_hub_shows_what_to_do_first(tenant: Any, sign_in: Login) -> None:

@@ -32,8 +32,8 @@ from tests.factories import (
 pytestmark = pytest.mark.django_db
 HTMX = {"HX-Request": "true"}
 
-LIST_QUERIES = 8
-DETAIL_QUERIES = 12
+LIST_QUERIES = 9
+DETAIL_QUERIES = 13
 STOPPED = "It will be stopped at its run timeout of 15 min, at {1:%H:%M} UTC."
 
 

@@ -17,6 +17,7 @@ HERE = Path(__file__).parent
 OWN = {"test_manifest.py", "test_schema.py", "test_plain_calls.py", "test_interim.py", "test_silent_leavers.py"} | {
     "test_what_clients_say.py",
     "test_answers_of_models.py",
+    "test_edited_arguments.py",
 }
 """Tests of the tests, and of what is ours and no specification's: their functions need no rule."""
 

@@ -118,7 +118,7 @@ class Tasks:
         send({"id": number, "result": {"task": self.about(task, "Begun")}})
         if name == "steps":
             self.tell(_progress(told, 2, "two of three"))
-            self.tell(_progress(given.get("of_another", "99.1"), 9, "of another"))
+            self.tell(_progress(given.get("of_another", "0.1"), 9, "of another"))
             self.tell(_progress(told, 10**400, "too many"))
             self.tell(_progress(told, True, "of no kind"))
             self.tell(_progress(told, 3, None))

@@ -53,6 +53,7 @@ FIELD_WORDS: Final = {
     "risk": "Risk",
     "sentence": "What will happen",
     "preview": "Preview",
+    "editable": "Arguments that may be edited",
     "expires_minutes": "Minutes to decide",
     "otherwise": "If nobody decides in time",
     "escalate_to": "Group that is asked then",
@@ -421,6 +422,8 @@ def _changed(before: Sequence[Rule], after: Sequence[Rule], names: Sequence[str]
 def _value(value: object) -> str:
     if isinstance(value, Preview):
         return visible_json(value.to_json())
+    if isinstance(value, tuple):
+        return ", ".join(value)
     return ("yes" if value else "no") if isinstance(value, bool) else str("" if value is None else value)
 
 

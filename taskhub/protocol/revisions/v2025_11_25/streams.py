@@ -423,6 +423,9 @@ async def _session_stream(served: _Served, since: datetime) -> AsyncGenerator[by
             while await served.may_go_on():
                 for task in await hub.lanes.run(asking_tasks, session.id):
                     await served.put(task)
+                # Read before it is known whether a newer stream has opened: what changes after that is the newer one's to
+                # send (B25-15).
+                changed = await changes.told(hub)
                 delivery = await served.requests()
                 if delivery is None:
                     return
@@ -430,9 +433,8 @@ async def _session_stream(served: _Served, since: datetime) -> AsyncGenerator[by
                     yield message
                 for sent in delivery.requests:
                     yield served.asking(sent)
-                for changed_at, message in await changes.told(hub):
-                    if delivery.active:
-                        yield event(message, served.at.next(line=changed_at))
+                for changed_at, message in changed if delivery.active else ():
+                    yield event(message, served.at.next(line=changed_at))
                 fresh = await _lists(served)
                 for method in (method for method in fresh if fresh[method] != lists[method] and delivery.active):
                     yield event(jsonx.encode({"jsonrpc": "2.0", "method": method}), served.at.next())

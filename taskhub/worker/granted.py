@@ -24,8 +24,8 @@ IDLE_SECONDS: Final = 600.0
 MOST_POOLS: Final = 200
 """The most grants whose connections one worker keeps; beyond that, those that were used least recently are closed."""
 CHANGED: Final = "The way in which its server is authorized was changed meanwhile"
-_LEFT: Final = timedelta(seconds=5)
-"""A token in memory that is good for less is looked up anew."""
+LEFT_SECONDS: Final = 5.0
+"""A token in memory that is good for less than that is looked up again."""
 
 
 @dataclass(slots=True)
@@ -167,4 +167,4 @@ class Grants:
 
 
 def _fresh(access: Access) -> bool:
-    return access.expires_at is None or access.expires_at - datetime.now(UTC) > _LEFT
+    return access.expires_at is None or access.expires_at - datetime.now(UTC) > timedelta(seconds=LEFT_SECONDS)

@@ -52,7 +52,7 @@ from taskhub.store.models import AuthContext, ServerGrant, ServerOAuth
 TURN_SECONDS: Final = 60.0
 """For how long one process alone may refresh a grant: longer than all that it asks for that may take."""
 SPARE_SECONDS: Final = 60.0
-"""A token that is good for less than that is refreshed before a call, or for less than a fifth of its life."""
+"""A token is refreshed before a call when it is good for less than that or a fifth of its life, whichever is less."""
 LOOK_SECONDS: Final = 0.2
 """Pause between two looks whether another process has refreshed a grant."""
 

@@ -23,7 +23,8 @@ from taskhub.upstream.stderr import MAX_LINE
 from taskhub.upstream.unreadable import TooLongError
 
 END_SECONDS: Final = 2.0
-"""Seconds in which a process has to end after its input was closed, and again after SIGTERM."""
+"""Seconds in which a process has to end after its input was closed, and again after SIGTERM. Both together are shorter
+than `connection.CLOSE_SECONDS`, so that SIGKILL comes before the connection is broken off."""
 FLUSH_SECONDS: Final = 0.5
 """Seconds in which what was sent is written before the input is closed."""
 

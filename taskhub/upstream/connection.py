@@ -49,6 +49,8 @@ from taskhub.upstream.task_news import TaskNews
 from taskhub.upstream.unreadable import Waiting
 
 CLOSE_SECONDS = 5.0
+"""Seconds in which a connection has to end after `stop`; then it is broken off, which may take as long again. Longer
+than a command may take to be killed: `command.FLUSH_SECONDS`, and twice `command.END_SECONDS`."""
 TASKS = "io.modelcontextprotocol/tasks"
 """The extension by which a server may run a call as a task of its own (revision 2026-07-28)."""
 PROBE_SECONDS: Final = 10.0

@@ -71,6 +71,7 @@ logger = logging.getLogger(__name__)
 HEARTBEAT_SECONDS = 5.0
 SWEEP_SECONDS = 5.0
 SEAL_SECONDS = 5.0
+"""How often new events of the audit log are sealed."""
 FOLLOW_SECONDS = 30.0
 TIMINGS_SECONDS = 5.0
 MEMORY_SECONDS = 10.0
@@ -115,7 +116,8 @@ class Engine:
         """Whether the worker ends because of an unexpected error, which is in the log."""
 
     def stop(self) -> None:
-        """Begin a clean shutdown: running tools get 3 seconds to finish, then their tasks are released."""
+        """Begin a clean shutdown: running tools get 3 seconds to finish (`DRAIN_SECONDS`), then as long again to stop,
+        and their tasks are released."""
         self._on_stop()
         self.slots.stop()
 

@@ -40,13 +40,16 @@ LONG_SECONDS = 5.0
 NOT_READ = 2
 NOT_ALL_READ = 3
 KEEP_MONTHS = 12
+"""Months that `archive` leaves in the database by default. Nothing is archived unless somebody runs it."""
 ACTOR = Actor(name="manage.py", door=Door.CLI)
 
 
 class Command(BaseCommand):
-    """Exit codes: 0 if every event that was read fits its seal, or everything due is archived; 1 with the first bad
-    event, or the reason of an error; 2 if the log could not be verified, because the database is away or full; 3 if no
-    fault was found, but not everything was read and `--since-mark` was not given."""
+    """Exit codes of `verify`: 0 if every event that was read fits its seal; 1 if one does not, or lacks a seal that it
+    should have; 2 if the log could not be read, because the database is away or full; 3 if no fault was found, but not
+    everything was read and `--since-mark` was not given.
+
+    Of `archive`, `moved` and `verify --archive`: 0 if all was done, 1 with the reason if not."""
 
     help = "Compare the audit log with its seals, or write its oldest part to a file that proves itself."
     requires_system_checks: list[str] = []

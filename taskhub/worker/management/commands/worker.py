@@ -31,7 +31,9 @@ from taskhub.worker.engine import Engine
 logger = logging.getLogger(__name__)
 
 END_SECONDS = 15.0
-"""The longest that the shutdown of a worker takes: running tools get 6 s of it, servers and database the rest."""
+"""The longest that the shutdown of a worker takes. Running tools get twice `claiming.DRAIN_SECONDS` (3 s to finish, 3 s
+to stop), then all connections together `connection.CLOSE_SECONDS`, and the database what is left. A worker that needs
+more, for instance because it breaks off a connection, ends at once, with exit code 1."""
 
 
 class Command(BaseCommand):

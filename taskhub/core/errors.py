@@ -44,7 +44,7 @@ class Invalid(TaskHubError):
 
 
 class KeyReused(TaskHubError):
-    """An idempotency key came again with other arguments."""
+    """An idempotency key came again for another tool, with other arguments, or in another revision of the protocol."""
 
     code = "idempotency_key_reused"
 

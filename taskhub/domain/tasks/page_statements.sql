@@ -145,8 +145,6 @@ SELECT count(*) FROM (
     SELECT FROM task AS t WHERE {countable} AND {not_fetched} ORDER BY t.id DESC LIMIT :most
 ) AS counted;
 
--- One task with everything that happened to it
-
 -- The numbers of the overview
 
 -- read fresh: numbers(tenant bigint, most int) -> Numbers

@@ -48,6 +48,8 @@ class Task(models.Model):
     lease_epoch = models.IntegerField(db_default=0)
     lease_until = models.DateTimeField(null=True)
     worker = models.CharField(max_length=128, db_default="")
+    """The worker that has the task's lease, or had it when the task ended. Empty while the task is queued, waits for
+    answers without a lease, or runs as a task of its server. Which workers ran it is in `Attempt`."""
     crashes = models.IntegerField(db_default=0)
     max_attempts = models.IntegerField(db_default=3)
     at_least_once = models.BooleanField(db_default=False)

@@ -43,7 +43,7 @@ from taskhub.protocol.calls import (
 )
 from taskhub.protocol.hub import Hub, client_of
 from taskhub.protocol.incoming import Incoming
-from taskhub.protocol.wire.pages import question_path
+from taskhub.protocol.wire.page_links import question_path
 
 MAX_WAIT_SECONDS: Final = 60
 """The longest that a request waits for a decision."""

@@ -29,7 +29,7 @@ from taskhub.lib import jsonx
 from taskhub.protocol.errors import INVALID_PARAMS, INVALID_REQUEST, WireError
 from taskhub.protocol.hub import Hub, client_of
 from taskhub.protocol.incoming import Incoming
-from taskhub.protocol.wire.pages import offered, page_key, page_verdict
+from taskhub.protocol.wire.page_links import offered, page_key, page_verdict
 from taskhub.protocol.wire.tasks import answerable
 
 MAX_CLIENT: Final = 65_536

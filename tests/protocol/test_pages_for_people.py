@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from taskhub.core.records import Audience, OpenQuestion, QuestionKind, State
-from taskhub.protocol.wire.pages import page_params
+from taskhub.protocol.wire.page_links import page_params
 from tests.protocol.sep_2557.test_words import make_record
 from tests.support.client import TASKS, Client
 from tests.support.hub import RunningHub, wait_until

@@ -15,7 +15,7 @@ from typing import Any, Final
 from taskhub.core.records import OpenQuestion, TaskRecord
 from taskhub.core.states import QuestionKind, State
 from taskhub.domain.questions.kinds import METHODS
-from taskhub.protocol.wire.pages import question_path
+from taskhub.protocol.wire.page_links import question_path
 from taskhub.protocol.wire.tasks import timestamp
 
 MEMBER: Final = "taskhub"

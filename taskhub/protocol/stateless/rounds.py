@@ -41,7 +41,7 @@ from taskhub.protocol.stateless.request import (
 )
 from taskhub.protocol.stateless.shapes import complete_result, head, input_requests, page_requests, reply
 from taskhub.protocol.stateless.subscription import KEEP_ALIVE_SECONDS
-from taskhub.protocol.wire import pages
+from taskhub.protocol.wire import page_links
 from taskhub.protocol.wire.tasks import answerable, for_client
 
 STATE_SECONDS = 86_400
@@ -162,7 +162,7 @@ def _asks(request: Request, task: TaskRecord) -> bool:
 
 
 def _opens(request: Request, task: TaskRecord) -> bool:
-    return bool(pages.pages(task)) and can_answer(request.capabilities, QuestionKind.ELICITATION, pages.MODE)
+    return bool(page_links.pages(task)) and can_answer(request.capabilities, QuestionKind.ELICITATION, page_links.MODE)
 
 
 async def _left(hub: Hub, request: Request, task: TaskRecord, caller: Caller | None, *, cancels: bool) -> None:
@@ -266,7 +266,7 @@ async def _outcome(hub: Hub, request: Request, task: TaskRecord, wording: Wordin
     if _opens(request, task):
         asked |= page_requests(task, calls.console_at(hub, request.incoming))
         # The client is asked to open a page only once. If it makes the same call again, that call waits for the people.
-        for question in pages.pages(task):
+        for question in page_links.pages(task):
             if question.id is not None:
                 await hub.lanes.run(offer_page, task.id, question.id)
     return jsonx.encode(

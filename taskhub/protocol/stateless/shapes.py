@@ -15,7 +15,7 @@ from taskhub.protocol.envelope import result_reply
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
 from taskhub.protocol.revision import Request
-from taskhub.protocol.wire import pages, tasks
+from taskhub.protocol.wire import page_links, tasks
 from taskhub.protocol.wire.lists import described
 from taskhub.protocol.wire.tasks import for_client
 
@@ -46,14 +46,15 @@ def input_requests(questions: tuple[OpenQuestion, ...]) -> dict[str, Any]:
 def status(task: TaskRecord) -> str:
     """The status of `wire.tasks.status`, and also `input_required` while the client is asked to open a page, because
     the task then has that request among its `inputRequests`."""
-    return "input_required" if pages.pages(task) else tasks.status(task)
+    return "input_required" if page_links.pages(task) else tasks.status(task)
 
 
 def page_requests(task: TaskRecord, base: str) -> dict[str, Any]:
     """The requests to open the pages of questions for people, by key; `base` is the address of the console."""
     method = METHODS[QuestionKind.ELICITATION]
     return {
-        pages.page_key(q): {"method": method, "params": pages.page_params(task, q, base)} for q in pages.pages(task)
+        page_links.page_key(q): {"method": method, "params": page_links.page_params(task, q, base)}
+        for q in page_links.pages(task)
     }
 
 

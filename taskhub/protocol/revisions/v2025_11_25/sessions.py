@@ -33,7 +33,7 @@ from taskhub.protocol.incoming import Incoming, Reply
 from taskhub.protocol.plain.callers import caller_of
 from taskhub.protocol.revisions.v2025_11_25 import hosted, mapping
 from taskhub.protocol.revisions.v2025_11_25.wire import OLDER, VERSION, Request
-from taskhub.protocol.wire.pages import page_verdict
+from taskhub.protocol.wire.page_links import page_verdict
 
 _OURS: Final = re.compile(r"taskhub-([0-9]{1,18})")
 

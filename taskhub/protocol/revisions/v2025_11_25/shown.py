@@ -15,7 +15,7 @@ from taskhub.protocol import calls
 from taskhub.protocol.envelope import notification_message
 from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, WireError
 from taskhub.protocol.revisions.v2025_11_25 import mapping, sep_1686
-from taskhub.protocol.wire.pages import page_key, page_params
+from taskhub.protocol.wire.page_links import page_key, page_params
 
 
 def related(task: TaskRecord) -> dict[str, Any] | None:

@@ -49,7 +49,7 @@ from taskhub.protocol.revisions.v2025_11_25 import hosted, mapping, shown
 from taskhub.protocol.revisions.v2025_11_25.sessions import request_name, session_of
 from taskhub.protocol.revisions.v2025_11_25.wire import VERSION
 from taskhub.protocol.wire.lists import digests
-from taskhub.protocol.wire.pages import MODE, pages
+from taskhub.protocol.wire.page_links import MODE, pages
 from taskhub.protocol.wire.tasks import for_client
 
 KEEP_ALIVE_SECONDS: Final = 10.0

@@ -287,11 +287,6 @@ class Connection:
         # The SDK's `...WithTools` accepts a list as content, and all that `CreateMessageResult` accepts.
         return await self._answer(context, QuestionKind.SAMPLING, params, types.CreateMessageResultWithTools)
 
-    def _hears(self, era: Era) -> bool:
-        """Whether the server is told once, by `initialize` (`_declare`), what can be asked: then it can ask for roots
-        without regard to that."""
-        return era is not Era.STATELESS and self.target.transport != "python"
-
     async def _roots(self, context: Any) -> types.ListRootsResult | types.ErrorData:
         return await self._asked.asked(lambda: self._answer(context, QuestionKind.ROOTS, None, types.ListRootsResult))
 

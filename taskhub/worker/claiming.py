@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 WHOLE_SECONDS = 5.0
 """The longest interval between two claims that look at the whole queue. Others only look at tasks queued since the last
 claim."""
-PATIENCE_SECONDS = 5.0
+LONGEST_PAUSE_SECONDS = 5.0
 """The longest interval between two claims, if nothing says that there are tasks to claim."""
 SKIPPED_SECONDS = 0.05
 """Seconds until the next claim after one that skipped a locked task."""
@@ -106,7 +106,7 @@ class Slots:
             free = self.size - sum(not running.asking for running in self.running.values())
             self._more = free <= 0
             self._held_up = False
-            patience = PATIENCE_SECONDS
+            patience = LONGEST_PAUSE_SECONDS
             ended = self._ended
             if free > 0:
                 whole = self._since is None or time.monotonic() - self._whole_at > WHOLE_SECONDS

@@ -16,7 +16,7 @@ from taskhub.upstream.target import Target
 
 LOOK_SECONDS = 0.2
 """How often the steps that have ended are stored."""
-SPARE_SECONDS = 10.0
+ENDING_SECONDS = 10.0
 """Seconds of `TEST_SECONDS` in which the outcome is stored and the connection closed."""
 
 
@@ -34,7 +34,7 @@ async def make_test(lanes: Lanes, test: TakenTest, pool: Pool | None) -> None:
     running = asyncio.ensure_future(work if pool is None or row.transport != "python" else pool.run(work))
     steps: list[Step] = []
     name = ""
-    deadline = asyncio.get_running_loop().time() + TEST_SECONDS - SPARE_SECONDS
+    deadline = asyncio.get_running_loop().time() + TEST_SECONDS - ENDING_SECONDS
     while not running.done() and asyncio.get_running_loop().time() < deadline:
         await asyncio.wait({running}, timeout=LOOK_SECONDS)
         count = len(steps)
@@ -48,5 +48,5 @@ async def make_test(lanes: Lanes, test: TakenTest, pool: Pool | None) -> None:
             await lanes.run(store_steps, test, [asdict(step) for step in steps], ended=False)
     if not running.done():
         await give_up(running)
-        steps.append(Step(name, False, TEST_SECONDS - SPARE_SECONDS, HUNG))
+        steps.append(Step(name, False, TEST_SECONDS - ENDING_SECONDS, HUNG))
     await lanes.run(store_steps, test, [asdict(step) for step in steps], ended=True)

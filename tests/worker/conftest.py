@@ -32,7 +32,7 @@ def hall(transactional_db: None) -> Iterator[Hall]:
 @pytest.fixture
 def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers look for tasks and polls that have become due several times a second, instead of every five seconds."""
-    monkeypatch.setattr(claiming, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(claiming, "LONGEST_PAUSE_SECONDS", 0.2)
     monkeypatch.setattr(claiming, "WHOLE_SECONDS", 0.2)
     monkeypatch.setattr(polling, "LOOK_SECONDS", 0.5)
 

@@ -33,7 +33,7 @@ def test_a_python_server_and_a_command_are_tested_by_the_worker_that_calls_them(
 def test_a_server_that_holds_up_its_thread_ends_the_test_and_nothing_else(
     hall: Hall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection_tests, "TEST_SECONDS", connection_tests.SPARE_SECONDS + 0.5)
+    monkeypatch.setattr(connection_tests, "TEST_SECONDS", connection_tests.ENDING_SECONDS + 0.5)
     python, other = hall.server(WORKSHOP), hall.server(COMMAND)
     hall.start()
     call(hall.tool(python, "block"))

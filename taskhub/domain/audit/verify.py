@@ -36,8 +36,8 @@ HEADS: Final = 10_000
 FULL_SECONDS: Final = 90.0
 """A verification that would take longer in full is incremental, unless a full one is asked for, as every night."""
 
-EVENT_SECONDS: Final = 5.1e-6
-SEAL_SECONDS: Final = 58e-6
+READ_EVENT_SECONDS: Final = 5.1e-6
+READ_SEAL_SECONDS: Final = 58e-6
 """Seconds for reading one event or one seal, for the estimate of a duration. The last full verification on this hub
 corrects them. Measurements: docs/run/operate.md."""
 
@@ -241,7 +241,7 @@ def plan_verification(*, full: bool = False, since_mark: bool = False) -> Plan:
 
 
 def _expected(events: int, seals: int) -> float:
-    return events * EVENT_SECONDS + seals * SEAL_SECONDS
+    return events * READ_EVENT_SECONDS + seals * READ_SEAL_SECONDS
 
 
 def verify_audit(

@@ -25,7 +25,7 @@ from taskhub.protocol.revisions.v2025_11_25 import mapping, sep_1686, shown, str
 from taskhub.protocol.revisions.v2025_11_25.wire import IMMEDIATE, Request, status_of
 from taskhub.protocol.wire.tasks import answerable
 
-PATIENCE_SECONDS = 0.1
+ONE_PIECE_SECONDS = 0.1
 """A call that ends within so many seconds is answered in one piece; a longer one gets a stream."""
 PEOPLE_TTL_MS = 604_800_000
 """Milliseconds: the least `ttl` of a task that may have to wait for a person, because a rule or the policy of its tool
@@ -161,7 +161,7 @@ async def _answered(
             await calls.fresh_since(hub, made),
             lambda now: bool(answerable(now)) or now.progress is not None,
             bell=bell,
-            seconds=PATIENCE_SECONDS,
+            seconds=ONE_PIECE_SECONDS,
         )
     if task.state not in TERMINAL:
         return await _served(hub, request, task, caller, kind=kind)

@@ -27,7 +27,7 @@ from taskhub.protocol.wire.tasks import task_head
 EARLIER: Final = Version.MCP_2025_11_25
 RUNNING: Final = (State.QUEUED, State.WORKING)
 YOUNG_SECONDS: Final = 1.0
-PATIENCE_SECONDS: Final = 0.05
+YOUNG_WAIT_SECONDS: Final = 0.05
 """A poll of a task in its first second waits this long for its end: too short to be noticed, and several times what a
 quick tool takes."""
 
@@ -104,9 +104,9 @@ async def _owned(hub: Hub, request: Request) -> TaskRecord:
 
 
 async def _ended_soon(hub: Hub, request: Request, task: TaskRecord, bell: asyncio.Event) -> TaskRecord:
-    """The task as soon as it is neither queued nor working, or as it stands after `PATIENCE_SECONDS`."""
+    """The task as soon as it is neither queued nor working, or as it stands after `YOUNG_WAIT_SECONDS`."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(YOUNG_WAIT_SECONDS):
             while task.state in RUNNING:
                 await bell.wait()
                 bell.clear()

@@ -66,8 +66,10 @@ def authorize_for_oneself(caller: Caller, server_id: int, *, session_key: str, b
 
 
 def authorize_for_call(caller: Caller, item: InboxItem, *, session_key: str, base: str) -> Sending:
-    """Begin to authorize a server for whom the waiting call of this question is made. Raises `Forbidden` if that is not
-    for the caller to do, `Refused` if the question is closed, and what `flow.begin` raises."""
+    """Begin to authorize the server of a call that waits for it. `item` is the call's question of the kind
+    `authorization`; it says whether the grant is for everybody, for a person or for a client. Raises `Forbidden` if the
+    caller may not authorize for them, `Refused` if the question is closed to the caller, and what `flow.begin`
+    raises."""
     if item.kind is not QuestionKind.AUTHORIZATION:
         raise Invalid("This question asks for no authorization.")
     if closed_to(caller, item) is not None:

@@ -12,8 +12,9 @@ V = TypeVar("V")
 
 
 class ExpiringCache(Generic[K, V]):
-    """Holds up to `most` values for `seconds` each; a new one replaces the oldest. `get` takes no lock, so that an
-    event loop may call it. A value that was being read from its source when `forget` was called is not kept."""
+    """Keeps at most `most` values, each for `seconds`. When it is full, a new value pushes out the oldest. `get` takes
+    no lock, so an event loop may call it. If `forget` is called while a value is being read from its source, that value
+    is not stored."""
 
     def __init__(self, seconds: float, most: int) -> None:
         self.seconds = seconds

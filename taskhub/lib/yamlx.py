@@ -1,8 +1,8 @@
 """Strict YAML in, with the line of each value; plain YAML out.
 
-What people read otherwise than programs is refused: duplicate keys, anchors and aliases, tags, merge keys, several
-documents, and characters that do not show. Plain scalars are JSON's (`true`, `false`, `null`, decimal numbers); all
-else is text: `no` and `on` are text, and `010` is no eight.
+Refuses whatever a person may read differently from a parser: duplicate keys, anchors and aliases, tags, merge keys,
+several documents, and characters that do not show. Values without quotes are read as JSON reads them (`true`, `false`,
+`null`, decimal numbers), and anything else is text: `no` and `on` are text, and so is `010`.
 """
 
 from __future__ import annotations

@@ -319,7 +319,8 @@ def _of_permit(permit: Permit) -> Approval:
 
 
 def _due_seconds(wanted_by: datetime | None) -> int:
-    """The seconds until then. Raises `Invalid` for a time that is out of range."""
+    """The seconds from now until `wanted_by`; `WANTED_SECONDS` if it is `None`. Raises `Invalid` for a time out of
+    range."""
     if wanted_by is None:
         return WANTED_SECONDS
     seconds = int((wanted_by - datetime.now(UTC)).total_seconds())

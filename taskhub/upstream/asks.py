@@ -1,7 +1,7 @@
 """Small requests to an HTTP server of 2026-07-28 that belong to no call, such as polls, without the SDK's client.
 
-A poll through the SDK's client costs a millisecond of CPU, which is what a poll may cost in all. Here is only the way
-of a request that is answered as it should be. For anything else there is the SDK's client, which says what is wrong.
+A poll through the SDK's client costs a millisecond of CPU, which is what a poll may cost in all. This module handles
+only requests that are answered as expected. Any other is repeated through the SDK's client, which says what is wrong.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ _OUTDATED: Final = frozenset({HEADER_MISMATCH, UNSUPPORTED_PROTOCOL_VERSION})
 
 
 class OtherwiseError(Exception):
-    """The request was not answered as it should be: it is to be made through the SDK's client."""
+    """The request was not answered as expected: it is to be made through the SDK's client."""
 
 
 class Asks:
-    """Requests to one server. Each declares what `declared` has, the `_meta` of a request that the SDK's client made:
-    while that is empty, none can be made here. For one event loop only."""
+    """Makes requests to one server without the SDK's client. Each carries `declared` as its `_meta`, copied from a
+    request that the SDK's client sent; while `declared` is empty, no request can be made here. For one event loop
+    only."""
 
     def __init__(self, target: Target) -> None:
         self._url = httpcore2.URL(target.target)
@@ -52,8 +53,8 @@ class Asks:
         self.declared: dict[str, Any] = {}
 
     async def ask(self, method: str, params: dict[str, Any], name: str) -> dict[str, Any]:
-        """The result of a request, for which the `Mcp-Name` header is `name`. Raises `MCPError` for an error of the
-        server, and `OtherwiseError`."""
+        """Send a request with `name` in its `Mcp-Name` header, and return its result. Raises `MCPError` for an error of
+        the server, and `OtherwiseError`."""
         if not self.declared:
             raise OtherwiseError
         number = next(self._numbers)

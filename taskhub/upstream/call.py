@@ -42,6 +42,7 @@ from taskhub.upstream.task_news import token_of
 logger = logging.getLogger(__name__)
 
 MAX_RESULT = 8 * 1_048_576
+"""The most bytes of a result, as JSON: of a call here, of reads, prompts and completions in `relay`."""
 MAX_ERROR_MESSAGE = 4_000
 """The most characters of an error's message."""
 MAX_ERROR_DATA = 65_536

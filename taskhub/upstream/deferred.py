@@ -111,8 +111,8 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """The server could not be asked, and `problem` says why; it is asked again later. `scopes`: those without which it
-    refuses to answer."""
+    """The poll got no answer; `problem` says why. The server is polled again later. `scopes`: the scopes that the token
+    lacks, if the server refused the poll because of that."""
 
     problem: str
     scopes: str = ""

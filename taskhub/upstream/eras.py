@@ -1,4 +1,5 @@
-"""How a server is spoken to: the newest era of the protocol in which it answers, which is remembered."""
+"""The eras of the protocol: in which order they are tried with a server, and which one worked, so that the next
+connection begins with it."""
 
 from __future__ import annotations
 

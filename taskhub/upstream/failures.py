@@ -1,4 +1,5 @@
-"""What an error of a request to a server says of the connection, and its description for people."""
+"""Tells from the error of a request to a server whether the connection is lost, and describes the error for people.
+Whether a call is tried again is decided elsewhere: by `refusals`, and by `th_try_again` in the database."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ class Posts:
             connector=aiohttp.TCPConnector(limit=0, ssl=trusted(), keepalive_timeout=_IDLE_SECONDS),
             headers={**given, **PLAIN},
             cookie_jar=aiohttp.DummyCookieJar(),  # one client's calls have nothing to do with another's
-            # Without a limit to read: a tool may be silent while it runs, and the worker limits the running time.
+            # No read timeout: a tool may be silent while it runs, and the worker limits the running time.
             timeout=aiohttp.ClientTimeout(total=None, connect=self._seconds),
             auto_decompress=False,
             max_line_size=_MAX_HEADER,

@@ -1,4 +1,6 @@
-"""Explains HTTP responses that are not MCP: an error status, a challenge, or another content type.
+"""Explains HTTP responses that are not MCP: an error status, a challenge for a token, "come later" (429, 503,
+`Retry-After`), or another content type. A call that the server did not run for that reason is made again later
+(`outcomes.Postponed`).
 
 The SDK only says "Server returned an error response". So a hook reads each response before the SDK, and its findings
 replace the SDK's message.

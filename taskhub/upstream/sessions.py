@@ -42,11 +42,11 @@ class Later(Unavailable):
 
 
 class Keeper(Protocol):
-    """Is told which client has a session here, so that its calls come to this worker."""
+    """Records which clients have a session in this worker, so that workers leave their calls to it."""
 
     async def take(self, context_id: int) -> str:
-        """A session of this client is about to be opened. Returns why its earlier one was lost, if it was. Raises
-        `Later` if another worker has one."""
+        """Reserve the client for this worker, before a session is opened for it. Returns why the client's earlier
+        session was lost, or an empty string. Raises `Later` if another worker has a session of this client."""
 
     def opened(self, context_id: int, pid: int | None) -> None:
         """The session has been opened, for a command in the process `pid`."""
@@ -62,7 +62,7 @@ class NoKeeper:
         self._lost: dict[int, str] = {}
 
     async def take(self, context_id: int) -> str:
-        """See `Keeper`."""
+        """Why this client's earlier session was lost, if it was lost in this process. See `Keeper.take`."""
         return self._lost.pop(context_id, "")
 
     def opened(self, context_id: int, pid: int | None) -> None:
@@ -75,8 +75,8 @@ class NoKeeper:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """For whom a session is opened: a caller with `sessions` (`Profile.sessions`), with `roots`; `calls`: whether calls
-    are made by it."""
+    """For whom a session is opened. `sessions`, `roots`: whether the caller has sessions (`Profile.sessions`) and
+    roots. `calls`: whether calls will be made through it."""
 
     sessions: bool = False
     roots: bool = False

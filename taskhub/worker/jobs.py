@@ -70,9 +70,10 @@ async def run() -> None:
 @django_app.periodic(cron="7 * * * *")
 @django_app.task(name="taskhub.purge", queue=QUEUE, queueing_lock="purge")
 def purge_old(timestamp: int) -> None:
-    """Delete, in batches, ended tasks past the retention, idle sessions, streams that cannot be resumed any more,
-    expired browser sessions, rows of sessions at servers that have ended, lines of commands, and permits that have
-    expired. The job fails if one of these seven fails; `doctor` reports it."""
+    """Delete in batches what is too old: ended tasks past the retention, sessions of clients that nobody uses, sessions
+    at servers that have ended, lines of commands, expired permits, streams that cannot be resumed any more, and expired
+    browser sessions. If deleting one of these kinds fails, the others are deleted all the same, and the job fails,
+    which `doctor` reports."""
     try:
         run_each(
             {

@@ -168,8 +168,8 @@ class Polls:
             self.wake()
 
     def changed(self, server_id: int, upstream_id: str, working: bool, owner: int | None) -> None:
-        """Poll the server's task soon, since the server says that it has changed: in a session of the client `owner`,
-        if that is not `None`."""
+        """The server said that its task changed: poll it soon (later if it still works). `owner`: the client in whose
+        session the server said so; `None` if it was in no client's session."""
         if not self._changed:
             asyncio.get_running_loop().call_later(NEWS_SECONDS, self._hurry)
         self._changed.add((server_id, upstream_id, owner, working))

@@ -57,7 +57,7 @@ class Typed(forms.CharField):
         self.validators.clear()  # Django's validator forbids U+0000; the use cases refuse it with their own message
 
     def to_python(self, value: Any) -> str:
-        """The text, cut 100 characters above `longest`."""
+        """The text, cut to `longest` + 100 characters: still too long, so that the use case refuses it."""
         return (super().to_python(value) or "")[: self.longest + 100]
 
 

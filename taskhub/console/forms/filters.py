@@ -48,7 +48,8 @@ class ClientFilters(Filters):
 
 
 class ReachFilters(Filters):
-    """Filters of the tools of a client, and of the clients of a tool."""
+    """The filter of two lists: the tools that a client may call, on the client's page, and the clients that may call a
+    tool, on the tool's page. It searches for a name."""
 
     q = Typed(label="Name", attrs=SEARCH)
 

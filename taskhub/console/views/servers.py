@@ -381,7 +381,7 @@ def _tool(request: ConsoleRequest, pk: int, tool: int) -> servers.ToolRow:
 
 
 def id_of(pk: int) -> int:
-    """The id of an address. Raises `NotFound` for one that no row can have."""
+    """The id in the address of a page (`/servers/<pk>/`). Raises `NotFound` for a number that is larger than any id."""
     if pk >= 2**63:
         raise NotFound("There is no such server.")
     return pk

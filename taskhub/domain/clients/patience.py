@@ -133,15 +133,16 @@ def caller_settings(context_id: int) -> CallerSettings:
 
 
 def settings_and_learned(context_id: int) -> tuple[CallerSettings, list[LearnedRow]]:
-    """Read the client's settings from the database, and all that was learned about its programs, whether it applies or
-    not."""
+    """Read from the database the client's settings, and every patience that was learned for its programs, also those
+    that are too uncertain to apply (`CERTAIN`)."""
     own, rows = _SETTINGS(context=context_id), learned_patience(context_id)
     learned = {row.program: row.patience_ms for row in rows if row.leaves >= CERTAIN}
     return CallerSettings(context_id, own.patience_ms, own.hub_tools, learned), rows
 
 
 def learned_patience(context_id: int) -> list[LearnedRow]:
-    """What was learned about the client's programs, by name, whether it applies or not."""
+    """Every patience that was learned for the client's programs, also those that are too uncertain to apply
+    (`CERTAIN`)."""
     return _LEARNED(context=context_id)
 
 

@@ -116,7 +116,7 @@ _ELSEWHERE: Final = {"TRUSTED_PROXIES": "ALLAUTH_TRUSTED_PROXY_COUNT"}
 
 
 def members(tenant_id: int) -> tuple[Member, ...]:
-    """Everybody with a role in the tenant, by name."""
+    """The people with a role in the tenant, ordered by user name."""
     rows = Membership.objects.filter(tenant_id=tenant_id).select_related("user").order_by("user__username")
     return tuple(
         Member(

@@ -11,7 +11,8 @@ from taskhub.domain.rules.conditions import double, likeness
 
 
 def same(one: Any, other: Any) -> bool | None:
-    """`one == other`, in doubt for values of different types and for null beside anything else."""
+    """`one == other`, as rules compare. `None` (in doubt) for values of different types, and if only one of them is
+    null."""
     if one is None or other is None:
         return True if one is other else None
     if isinstance(one, bool) != isinstance(other, bool):

@@ -55,8 +55,9 @@ class _Due:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A check that this worker has taken: call the tool `name`, clients' name `exposed_name`, with `arguments`.
-    `problem` says why it must not be called; empty if it may be."""
+    """A check that this worker has taken: it is to call the companion tool with `arguments`. Its server calls the tool
+    `name`, clients call it `exposed_name`. `problem` says why the tool must not be called; it is empty if the tool may
+    be called."""
 
     question_id: int
     tries: int

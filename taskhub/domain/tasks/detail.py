@@ -208,7 +208,8 @@ class TaskDetail:
 
     @property
     def tool_use(self) -> str:
-        """The id of the call in the caller's own transcript; empty if the caller did not send one."""
+        """The id that the calling program sent for this use of the tool (`core.names.TOOL_USE`), by which its own
+        transcript names the call; empty if it sent none."""
         return str(self.trace.get(TOOL_USE, ""))
 
     @property

@@ -26,8 +26,8 @@ _FORGET = statements.maybe("forget_task", str)
 
 
 def asking_tasks(session_id: int) -> list[TaskRecord]:
-    """The session's tasks that wait for an answer. A call without a handle is left out until its own stream exists, on
-    which the question is asked: else it would be asked twice."""
+    """The session's tasks that wait for an answer. The question of a call without a handle is asked on the call's own
+    stream; such a call is left out until it has that stream, or its question would be asked twice."""
     return _ASKING(session=session_id)
 
 

@@ -124,8 +124,8 @@ class TabCount:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The result of a search for a text: the number of tasks in each tab and in the selected one (`chosen`), and the
-    ids of the first tasks of the selected one."""
+    """The result of a search for a text: how many of the tasks found each tab has, how many the selected tab has
+    (`chosen`), and the ids of the newest of these (`ids`)."""
 
     queued: int
     working: int

@@ -225,8 +225,9 @@ def _bound(request: Request, public_id: str, version: int) -> list[Any]:
 
 
 async def _resumed(hub: Hub, request: Request, state: Any, responses: dict[str, Any], revision: str) -> TaskRecord:
-    """The task of an earlier round, after the answers of this request were stored. The signed `state` names the task,
-    so any process can go on with it. Raises -32602 if `state` is not valid for this call."""
+    """Store the answers (`responses`) of this request, and return the task that they are for. The signed `state`, which
+    the client sends back from an earlier round, names the task, so any process can go on with it. Raises -32602 if
+    `state` is not valid for this call."""
     try:
         signed = hub.signer.verify("requestState", state) if isinstance(state, str) else None
     except InvalidToken as error:

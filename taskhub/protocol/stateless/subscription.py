@@ -1,5 +1,5 @@
-"""The parts of `subscriptions/listen` that are the same in every revision: the limit of streams per client, the wait
-for topics that ring, and the end of the stream."""
+"""What `subscriptions/listen` does in every revision: limits the streams of a client, waits until a hint rings one of
+the stream's topics (`core.hints`), and ends the stream."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Subscription:
     """An open stream of one caller. It ends after `MAX_AGE_SECONDS`, when its token is not valid any more, or when the
     process shuts down.
 
-    It looks only at topics that have rung, so ten thousand streams without news make no query.
+    It reads only what belongs to topics that have rung, so ten thousand streams without news make no query.
     """
 
     def __init__(self, hub: Hub, incoming: Incoming, bell: Bell, first: Iterable[str]) -> None:

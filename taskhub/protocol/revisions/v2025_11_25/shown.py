@@ -101,7 +101,7 @@ def page(task: TaskRecord, question: OpenQuestion, base: str) -> NewRequest:
 
 
 def page_ended(params: dict[str, Any]) -> bytes:
-    """The notification that a question is closed whose page the client was asked to open; `params` are those of that
-    request (B25-22)."""
+    """The notification that a question is closed, for a client that was asked to open its page (B25-22). `params` are
+    those of the request to open the page."""
     told: dict[str, Any] = {key: params[key] for key in ("elicitationId", "_meta") if key in params}
     return notification_message("notifications/elicitation/complete", told)

@@ -1,7 +1,8 @@
 """The streams of a session: those that answer a waiting call or `tasks/result`, and the session's own (GET).
 
 The events of a stream are not stored. A task's lines, questions and outcome are in the database anyway, and an event id
-names a position among them, so any process can resume a stream, also that of a process that was killed (B25-16).
+names a position among them, so any process can resume a stream, also that of a process that was killed (rule B25-16,
+docs/dev/rules.md).
 """
 
 from __future__ import annotations

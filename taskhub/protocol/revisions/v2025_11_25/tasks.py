@@ -22,6 +22,7 @@ from taskhub.protocol.revisions.v2025_11_25.wire import VERSION, Request, status
 from taskhub.protocol.wire.lists import open_cursor, sign_cursor
 
 PAGE: Final = 50
+"""The most tasks on a page of `tasks/list`."""
 
 
 async def owned(hub: Hub, request: Request) -> TaskRecord:

@@ -424,8 +424,8 @@ async def _session_stream(served: _Served, since: datetime) -> AsyncGenerator[by
             while await served.may_go_on():
                 for task in await hub.lanes.run(asking_tasks, session.id):
                     await served.put(task)
-                # Read before it is known whether a newer stream has opened: what changes after that is the newer one's to
-                # send (B25-15).
+                # Read before it is known whether a newer stream has opened: what changes after that is for the newer one
+                # to send (B25-15).
                 changed = await changes.told(hub)
                 delivery = await served.requests()
                 if delivery is None:

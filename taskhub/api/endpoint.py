@@ -48,7 +48,8 @@ class Whole(HttpResponseBase):
 
 @router.api_operation(["POST", "GET", "DELETE"], "", auth=None, include_in_schema=False)
 async def mcp(request: HttpRequest) -> HttpResponse | StreamingHttpResponse | Whole:
-    """Answer a JSON-RPC message of an MCP client (POST), open a stream of its session (GET), or end that (DELETE)."""
+    """Answer a JSON-RPC message of an MCP client (POST), open a stream of its session (GET), or end the session
+    (DELETE)."""
     lean = cast("McpRequest", request)
     headers, repeated = headers_of(lean.scope["headers"])
     client, lanes = lean.scope.get("client"), lean.hub.lanes

@@ -32,7 +32,7 @@ def read_file(path: str, *, way: str = "", name: str = "") -> ServersFile:
 def values_for(file: ServersFile, path: str | None) -> dict[str, str]:
     """A value for each placeholder of the file: from the file of lines `NAME=VALUE` at `path`, else as it is typed at a
     terminal, else its default. Never from the environment, where a program's own secrets may be. Raises `CommandError`,
-    which names those that need one and have none."""
+    which names the placeholders that need a value and have none."""
     values = {} if path is None else _lines(path)
     lacking = [placeholder for placeholder in file.placeholders if placeholder.key not in values]
     if path != "-" and sys.stdin is not None and sys.stdin.isatty():
@@ -47,7 +47,7 @@ def values_for(file: ServersFile, path: str | None) -> dict[str, str]:
 
 
 def supposed_values_for(file: ServersFile, path: str | None) -> dict[str, str]:
-    """The same, but that nothing is asked for, and what has no value is supposed to have one that fits."""
+    """As `values_for`, but asks for nothing: a placeholder without a value gets a made-up one that fits."""
     return supposed_values(file, {} if path is None else _lines(path))
 
 

@@ -39,15 +39,15 @@ def end_dropped(dropped: Dropped) -> str:
 
 
 def register_anew(caller: Caller, server_id: int) -> bool:
-    """Drop the hub's registration at the authorization server, which does not know it any more: it registers itself
-    anew at the next authorization. Returns whether there was one. Raises `Forbidden` or `NotFound`."""
+    """Drop the hub's registration at an authorization server that does not know it any more: at the next authorization
+    the hub registers itself anew. Returns whether there was a registration. Raises `Forbidden` or `NotFound`."""
     caller.require("server.manage", f"have the hub registered anew for server {server_id}")
     return writes.register_anew(tenant_id=caller.tenant_id, server_id=server_id, actor=caller.actor)
 
 
 def authorize_for_all(caller: Caller, server_id: int, *, session_key: str, base: str) -> Sending:
-    """Begin to authorize a server for all callers; where each has a grant of their own, for its lists alone. Raises
-    `Forbidden`, and what `flow.begin` raises."""
+    """Begin to authorize a server for all callers; or, where each caller has a grant of their own, for reading the
+    server's lists alone. Raises `Forbidden`, and what `flow.begin` raises."""
     caller.require("server.manage", f"authorize server {server_id}")
     oauth = reads.oauth_of(server_id)
     lacking = "" if oauth is None else oauth.lacking

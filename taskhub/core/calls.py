@@ -40,16 +40,16 @@ def begun(text: str) -> dict[str, Any]:
 
 
 def named(params: dict[str, Any]) -> dict[str, Any]:
-    """The arguments that the rule speaks of that asked for an approval, by the params of its question."""
+    """The arguments that the rule names which asked for the approval, as the params of its question have them."""
     decided = params.get("decided")
     found = decided.get("named") if isinstance(decided, dict) else None
     return found if isinstance(found, dict) else {}
 
 
 def short(arguments: dict[str, Any], first: Iterable[str] = ()) -> str:
-    """The arguments on one line: `first`, then the shortest others, up to `LONGEST` characters or one
-    argument. A string is written without its name, any other value after its name. Possible secrets are hidden. The
-    result is foreign text."""
+    """The arguments on one line: `first`, then the others, the shortest ones first, as many as fit into `LONGEST`
+    characters, but at least one. A string is written without its name, any other value after its name. Possible secrets
+    are hidden. The result is foreign text."""
     begin = [name for name in first if name in arguments]
     words = [_word(name, arguments[name]) for name in begin]
     others = [

@@ -188,8 +188,8 @@ async def cancel_approval(hub: Hub, incoming: Incoming, public_id: str) -> Appro
 async def redeem(
     hub: Hub, incoming: Incoming, public_id: str, *, permit: str, arguments: dict[str, Any], program: str = ""
 ) -> Approval:
-    """Redeem a permit for a call with these arguments, which its client then makes, once. The rules decide again: what
-    they deny now, or what needs another approval now than it had, is not redeemed. `program` as in `Wanted`.
+    """Redeem a permit for a call with these arguments, which its client then makes, once. The rules decide again: the
+    permit is not redeemed if they deny the call now, or ask for another approval than it had. `program` as in `Wanted`.
 
     Raises `NotFound` for a permit that is not the client's, and `NotRedeemed`.
     """

@@ -102,7 +102,8 @@ class Hints:
         return self._rings
 
     def rung_since(self, moment: int, topic: str) -> bool:
-        """Whether `topic` may have rung since then. So who watches it from now on may rely on an earlier reading."""
+        """Whether `topic` may have rung since `moment`. If not, whoever watches it from now on may rely on what was
+        read at that moment."""
         rings = self._rings - moment
         return rings >= REMEMBERED or topic in islice(reversed(self._rung), rings)
 
@@ -227,8 +228,8 @@ class Hub:
         return task_id in self._serving
 
     def later(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
-        """Do `work` after so many seconds. It is dropped if this process ends before, or has `MOST_LATER` such pieces
-        waiting."""
+        """Do `work` after so many seconds. The work is dropped if this process ends before, or if `MOST_LATER` pieces
+        of work wait already."""
 
         async def wait() -> None:
             await asyncio.sleep(seconds)

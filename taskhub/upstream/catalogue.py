@@ -70,12 +70,15 @@ LONGEST_PAUSE = 30.0
 
 
 class Watcher:
-    """Lists a server when it is connected, and again when it announces a change on any connection; reports
-    when it cannot be reached, or has to be authorized; follows resources. A command is listed through a process of
-    nobody, which reads may use too, since a client's process may list what is that client's alone; or through the
-    process that clients share. For any other server the watcher has its own connection. Runs until cancelled; the
-    `on_*` functions are called in the server's event loop. `on_unauthorized` gets the scopes that the server wants, if
-    it names them, besides the problem."""
+    """Watches one server, until cancelled: lists it when it is connected and whenever it announces a change on any
+    connection, reports when it cannot be reached or has to be authorized, and follows resources.
+
+    A command is listed through a process that belongs to no client (reads may use it too), since a client's process may
+    list what is for that client alone; or, where clients share a process, through that. At any other server the watcher
+    has a connection of its own.
+
+    The `on_*` functions are called in the server's event loop. `on_unauthorized` gets the problem, and the scopes that
+    the server wants if it names them."""
 
     def __init__(
         self,
@@ -111,8 +114,8 @@ class Watcher:
             self._loop.call_soon_threadsafe(self.changed.set)
 
     def ask_anew(self) -> None:
-        """Find out anew what the server speaks, on a new connection, and list it. A command goes on as it runs, since
-        it may have a state: a new process is asked. Thread-safe."""
+        """Find out anew in which eras the server can be spoken to, on a new connection, and list it. A process of a
+        command is not ended for that, since it may have a state: the next new process is asked. Thread-safe."""
 
         def forget() -> None:
             self._pool.eras.forget()
@@ -123,8 +126,8 @@ class Watcher:
             self._loop.call_soon_threadsafe(forget)
 
     def follow(self, uris: frozenset[str]) -> None:
-        """Follow changes of exactly these resources. A further call tries again those to which the server has not
-        agreed. Thread-safe."""
+        """Follow the changes of exactly these resources. A further call asks the server again for those that it has not
+        agreed to announce. Thread-safe."""
         if self._loop is None:
             self._wanted = uris
         elif uris != self._wanted or not uris <= self.following:

@@ -81,7 +81,7 @@ class AsksMore:
 
 @dataclass(frozen=True, slots=True)
 class AsksNoMore:
-    """The server's task wants no answer any more to the questions that are open."""
+    """The server's task no longer wants answers to the questions that are open."""
 
     message: str
     delay_ms: int = FIRST_MS
@@ -96,7 +96,7 @@ class Cancelled:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """There is no result. `status`: that of the server's task from now on."""
+    """The server's task ended without a result. `status`: the status of that task from now on."""
 
     outcome: Faulted
     status: str
@@ -104,7 +104,8 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """What came of the server's task is unknown: the server does not know it any more. `told` says so."""
+    """The server does not know its task any more, so what came of the call is unknown. `told`: the sentence that says
+    so."""
 
     told: str
 

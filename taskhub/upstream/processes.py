@@ -27,8 +27,8 @@ class Group:
         self.unwatch: Callable[[], None] = lambda: None
 
     def until_exit(self, read: Any, pid: int, on_exit: Callable[[], None]) -> Any:
-        """The stream `read`, which also ends soon after the process `pid`: a process that it has started may hold the
-        pipe open for as long as it likes. `on_exit` is called when the process exits."""
+        """A stream that passes on `read`, and also ends soon after the process `pid` has exited: processes that the
+        command has started may hold the pipe open for longer. `on_exit` is called when the process exits."""
         self._pid = pid
         stream = _Ending(read)
 

@@ -1,6 +1,6 @@
-"""Sessions at an HTTP server of 2025-11-25 that other workers opened, and in which it runs tasks: while a worker that
-is lost cannot poll them, another goes on with the session. Nothing but requests about tasks is made in these, and they
-are not ended, since other workers may poll other tasks there.
+"""Sessions at an HTTP server of 2025-11-25 that other workers opened, and in which the server runs tasks. When such a
+worker is lost, another resumes its session to poll these tasks. A resumed session serves requests about tasks alone,
+and is never ended here, since other workers may poll other tasks in it.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class ResumedSessions:
         self._chores: set[asyncio.Task[None]] = set()
 
     def forgotten(self, session_id: str) -> bool:
-        """Whether the server is known not to know the session any more."""
+        """Whether the server has said that it does not know the session any more."""
         return session_id in self._forgotten
 
     @asynccontextmanager
     async def lend(self, session_id: str, context_id: int) -> AsyncIterator[Connection]:
-        """A connection in this session of the client, for any number of requests at the same time. Raises as requests
-        of the SDK's client; after it `forgotten` may be true."""
+        """A connection in this session of the client, for any number of requests at the same time. Raises what requests
+        of the SDK's client raise. `forgotten` may be true after that."""
         async with self._opening:
             held = self._held.get(session_id)
             if held is None or not held.connection.alive:

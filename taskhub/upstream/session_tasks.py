@@ -57,8 +57,8 @@ Lend = Callable[[], AbstractAsyncContextManager[Connection]]
 
 
 def only_as_tasks(protocol: str, capabilities: Mapping[str, Any], tools: Mapping[str, Any]) -> frozenset[str]:
-    """The tools that can be called as tasks alone, of a server with these capabilities; `tools` are its definitions by
-    name. Others are called plainly: of most calls, the result is there sooner than a poll would find it."""
+    """The names of those `tools` (definitions by name) that a server with these capabilities lets be called only as
+    tasks. Other tools are called without a task, since most results come sooner than a poll would find them."""
     found: Any = capabilities
     for part in ("tasks", "requests", "tools", "call"):
         found = found.get(part) if isinstance(found, dict) else None

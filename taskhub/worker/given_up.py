@@ -1,6 +1,6 @@
 """Calls that were given up because their server could not be asked for its task for as long as the tool may run. When
-the server is back, it is asked to cancel that task, as far as this worker lives on: the call is over, and nothing of
-this is in the database."""
+the server is back, this worker asks it to cancel that task. These calls have ended, and the database does not know that
+their tasks may still run: if the worker ends before, nobody asks."""
 
 from __future__ import annotations
 

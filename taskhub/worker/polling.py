@@ -242,8 +242,8 @@ class Polls:
                 task.cancel()
 
     async def leave(self, server_id: int) -> None:
-        """Ask the server to cancel its tasks of calls that have ended, before this worker leaves it. After the server
-        was removed nobody could."""
+        """Before this worker disconnects from the server, ask the server to cancel its tasks of calls that have ended:
+        once it is removed from the hub, nobody can."""
         try:
             async with asyncio.timeout(LEAVE_SECONDS):
                 async with self._looking:  # a look may have taken some of them

@@ -173,7 +173,8 @@ class Servers:
 
     async def pool_for(self, server_id: int, context_id: int, *, refused: str = "") -> Pool | None:
         """The connections for a call of this client; `None` while this worker is not connected to the server. At a
-        server with OAuth their token is good now; raises `NeedsAuthorization` or `Unavailable` if there is none."""
+        server with OAuth they have a token that is good now; raises `NeedsAuthorization` or `Unavailable` if there is
+        no such token."""
         held = self._held.get(server_id)
         if held is None or not held.row.oauth:
             return held.pool if held else None
@@ -188,8 +189,8 @@ class Servers:
         return {server_id: held.pool.most for server_id, held in self._held.items() if held.pool.most < size}
 
     async def follow(self, wanted: Mapping[int, frozenset[str]]) -> None:
-        """Follow changes of exactly these resources (uris by server id). Resources that are followed already are marked
-        as such, for new streams that want them."""
+        """Follow the changes of exactly these resources (uris by server id). Those that are followed already are
+        reported once more as followed, for new streams that want them."""
         self._wanted = wanted
         for held in list(self._held.values()):
             uris = wanted.get(held.row.id, frozenset())

@@ -80,7 +80,7 @@ class ServerOAuthForm(ConsoleForm):
         )
 
     def wanted(self) -> OAuthSettings | None:
-        """The settings. Raises `Invalid` for a way that there is not."""
+        """The settings; `None` if the server is not to be authorized by OAuth. Raises `Invalid` for an unknown way."""
         given = self.cleaned_data
         if not given["way"]:
             return None

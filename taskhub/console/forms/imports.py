@@ -22,7 +22,7 @@ class _Pasted(forms.Textarea):
     """A text that is not sent back, since secrets may stand in it."""
 
     def format_value(self, value: Any) -> None:
-        """Nothing."""
+        """No value: the text is not sent back."""
 
 
 class ImportForm(ConsoleForm):
@@ -44,7 +44,7 @@ class ImportForm(ConsoleForm):
     file = forms.FileField(required=False, label="Or choose the file", allow_empty_file=True)
 
     def clean(self) -> dict[str, Any]:
-        """One of the two, as `text`."""
+        """Check that a file was either pasted or uploaded, and put what is in it into `text`."""
         typed = self.cleaned_data
         text, file = typed.get("text") or "", typed.get("file")
         if bool(text.strip()) == (file is not None):
@@ -62,8 +62,8 @@ class ImportForm(ConsoleForm):
 
 
 class ImportValuesForm(ConsoleForm):
-    """The values that a file asks for, each in a field `value-N`, and of an entry of the registry the name that its
-    server gets. `sealed` is the file, encrypted."""
+    """The values that a file asks for, each in a field `value-N`. For an entry of the registry also the name of the new
+    server. `sealed` is the file, encrypted."""
 
     first: ClassVar[str] = "value-0"
     sealed = forms.CharField(required=False, widget=forms.HiddenInput)
@@ -80,7 +80,7 @@ class ImportValuesForm(ConsoleForm):
             self.fields[name] = _field(each)
 
     def clean(self) -> dict[str, Any]:
-        """Each value that is needed is there."""
+        """Check that every value that is needed was given."""
         for name, each in self.asked.items():
             if each.needed and not self.cleaned_data.get(name):
                 self.add_error(name, "A value is needed.")
@@ -88,7 +88,7 @@ class ImportValuesForm(ConsoleForm):
 
     @property
     def retype(self) -> bool:
-        """Whether secrets were typed, which have to be typed again, since the form is shown again."""
+        """Whether secrets have to be typed again, because the form is shown again and does not repeat them."""
         return bool(self.errors) and any(each.hidden and self[name].data for name, each in self.asked.items())
 
     def values(self) -> dict[str, str]:

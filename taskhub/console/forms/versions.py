@@ -11,8 +11,8 @@ from taskhub.lib.numbers import whole
 
 
 class VersionsForm(ConsoleForm):
-    """Two of the versions of a tool, which are newest first. A number of none that is kept counts as not chosen: then
-    it is the newest, and the one before it."""
+    """Chooses two of the versions of a tool, which are given newest first. By default these are the newest version and
+    the one before it; the number of a version that is not kept counts as not chosen."""
 
     before = picked((), label="From")
     after = picked((), label="To")

@@ -52,7 +52,8 @@ def server_import_read(request: ConsoleRequest) -> HttpResponse:
 @page("server.manage")
 @require_POST
 def server_import_add(request: ConsoleRequest) -> HttpResponse:
-    """Add the servers of the file that was shown, all of them or none; or show another of its ways in."""
+    """Add the servers of the file that was shown, all of them or none; or, with the parameter `use`, show what the file
+    would add if its server is reached in another way."""
     try:
         person, text = _signer().decrypt(SEALED, request.POST.get("sealed", ""))
     except InvalidToken:

@@ -368,7 +368,8 @@ class _Walk:
         self._last: StoredSeal | None = None
 
     def see_ahead(self) -> None:
-        """Check that, of the archived events, the database has exactly those that were `ahead` at the archiving."""
+        """Check the archived events that the database still has: exactly those that were `ahead` when they were
+        archived."""
         if self._archived is None:
             return
         found = LEAVES(from_xid=BEGINNING, to_xid=self._archived.to_xid, from_id=BEGINNING, to_id=self._top)

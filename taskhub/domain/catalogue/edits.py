@@ -39,8 +39,8 @@ class ServerEdit:
     token: str | None = field(default=None, repr=False)
 
     def dropped(self, before: ServerRow, after: ServerRow) -> tuple[str, ...]:
-        """What the server was given before this edit, which does not speak of it, and has no more: that was for another
-        address or command."""
+        """What this edit takes from the server without naming it, as text for people. A token, headers and variables
+        are for one address or command, so they go when that changes, unless the edit gives them anew."""
         found = ["its token"] if self.token is None and before.has_token and not after.has_token else []
         if before.oauth and not after.oauth:
             found.append("its authorization by OAuth")

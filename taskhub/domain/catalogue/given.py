@@ -43,7 +43,7 @@ VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 def checked_headers(pairs: Pairs, *, token: bool = False) -> Pairs:
     """The headers, with trimmed values. `token`: whether the server has a token, which is sent as `Authorization`.
-    Raises `Invalid`, which never has a value."""
+    Raises `Invalid`, whose message never has a value in it."""
     seen: set[str] = set()
     for name in pairs:
         if not _HEADER.fullmatch(name):
@@ -70,7 +70,7 @@ def checked_headers(pairs: Pairs, *, token: bool = False) -> Pairs:
 
 
 def checked_environment(pairs: Pairs) -> Pairs:
-    """The variables. Raises `Invalid`, which never has a value."""
+    """The variables. Raises `Invalid`, whose message never has a value in it."""
     for name in pairs:
         if not VARIABLE.fullmatch(name):
             raise Invalid(f"{name[:100]!r} is no name of a variable.", field="environment")
@@ -111,8 +111,8 @@ def checked_connect_seconds(seconds: int | None) -> int | None:
 
 
 def sealed(wanted: Pairs, stored: Stored, *, field: str) -> dict[str, str]:
-    """What is to be stored of `wanted`: new values encrypted, others as they are in `stored`, also where the new value
-    is the stored one. Raises `Invalid` for a name without any value."""
+    """What to store for `wanted`: a new value is encrypted; where no value is given, or the same one, the encrypted
+    text of `stored` is kept. Raises `Invalid` for a name without a value in either."""
     found = {}
     for name, value in wanted.items():
         if value is None and name not in stored:

@@ -1,9 +1,10 @@
 """Reads a server's entry in the official MCP registry, `server.json`, or the registry's answer around it.
 
-The fields are those of the schema of 2025-12-11, https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json;
-earlier ones from 2025-09-16 on differ in nothing that is read here. A package becomes the command that runs just this
-version of it, a remote an address. What the entry wants to be told becomes a placeholder. A secret is always asked for,
-also where the entry has a value or a default for it.
+The fields are those of the schema of 2025-12-11,
+https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json; earlier ones from 2025-09-16 on differ in
+nothing that is read here. A package becomes the command that runs just this version of it, a remote an address. What
+the entry wants to be told becomes a placeholder. A secret is always asked for, also where the entry has a value or a
+default for it.
 """
 
 from __future__ import annotations
@@ -50,8 +51,9 @@ def is_entry(document: Any) -> bool:
 
 
 def of_entry(document: Any, *, way: str = "", name: str = "") -> ServersFile:
-    """The server of an entry, reached in this way of `WAYS`, or else in the first that it has, under this name or the
-    one that follows from the entry's. Raises `Invalid`, which says what was expected."""
+    """The server of an entry. `way`: how it is reached, one of `WAYS`; by default the first of them that the entry has.
+    `name`: its name in the hub; by default the one that follows from the entry's. Raises `Invalid`, which says what was
+    expected."""
     entry = _entry(document)
     given = name or name_of_entry(entry["name"])
     if name and not is_name(name):

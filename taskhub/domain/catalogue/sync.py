@@ -124,8 +124,8 @@ def enabled_servers() -> list[SyncedServer]:
 
 
 def server_to_test(*, tenant_id: int, server_id: int, actor: Actor) -> SyncedServer:
-    """The server with its secrets, also if it is disabled, for a test of its connection; on record. Raises
-    `NotFound`."""
+    """The server with its secrets, also if it is disabled, for a test of its connection, which is recorded in the audit
+    log. Raises `NotFound`."""
     server = Server.objects.filter(tenant_id=tenant_id, pk=server_id, removed_at=None).select_related("oauth").first()
     if server is None:
         raise NotFound("No such server.")
@@ -268,7 +268,8 @@ def set_target(server: Server, transport: str, target: str, actor: Actor) -> Non
 
 
 def drop_oauth(server: Server) -> None:
-    """Forget how the hub is authorized at the server, with all grants. In the caller's transaction, on its record."""
+    """Forget how the hub is authorized at the server, with all grants. Call it in a transaction that records the
+    change."""
     ServerGrant.objects.filter(server=server).delete()
     ServerOAuth.objects.filter(server=server).delete()
 

@@ -31,8 +31,9 @@ class Version:
 
 
 def keep_versions(changed: Sequence[int], *, listed: datetime, seen: datetime | None) -> None:
-    """Store the definitions of these tools as their versions, in the transaction that stored a listing. `seen` is the
-    moment of the server's listing before. A definition that comes back is its version again."""
+    """Store the definitions that the tools `changed` have now as versions, in the transaction that stores a listing.
+    `listed`: the time of that listing; `seen`: the time of the server's listing before it. A definition that a tool had
+    before gets no new version: its earlier one is the newest again."""
     if changed:
         _KEEP(changed=list(changed), listed=listed, seen=seen or listed, most=MAX_VERSIONS)
 
@@ -46,7 +47,7 @@ def tool_versions(tenant_id: int, tool_id: int) -> tuple[Version, ...]:
 
 
 def confirmed_definitions(tenant_id: int, server_id: int) -> dict[int, dict[str, Any]]:
-    """For each tool of the server the definition that was confirmed last, where it is another one than now."""
+    """By tool id, the definition that was confirmed last, for the server's tools that have another definition now."""
     rows = ToolVersion.objects.filter(
         tool__server_id=server_id, tool__server__tenant_id=tenant_id, digest=F("tool__confirmed_digest")
     ).exclude(tool__digest=F("tool__confirmed_digest"))

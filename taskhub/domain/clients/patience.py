@@ -154,9 +154,9 @@ def forget_settings(context_id: int | None = None) -> None:
 def learn(
     context_id: int, client_info: dict[str, Any], left_after_ms: int, *, part: float = OF_LEAVING, certain: bool = False
 ) -> None:
-    """Record that a caller of this program left after `left_after_ms`: the share `part` of that becomes the program's
-    patience, at once if this is `certain`, as when the program said that its time was over, else after `CERTAIN` such
-    callers. Once it applies, learning can only shorten it; an admin can lengthen it."""
+    """Learn from a caller of this program that left after `left_after_ms`. The share `part` of that time becomes the
+    program's patience: at once if `certain`, as when the program said that its time was over, else after `CERTAIN` such
+    callers. A patience that applies can only be shortened by learning; an admin can lengthen it."""
     if left_after_ms < SHORTEST_MS:
         return
     low, high = PATIENCE_RANGE_MS

@@ -77,7 +77,8 @@ class ClientRow:
 
     @property
     def warns(self) -> bool:
-        """Whether it is a client of a stateless revision that called and never declared the tasks extension."""
+        """Whether pages warn that the client gets no handles: it has called in a revision without sessions, or in one
+        that is not known, and never declared the tasks extension."""
         return self.seen and not self.declares_tasks and (self.revision is None or is_stateless(self.revision))
 
 

@@ -33,13 +33,14 @@ _PLAIN: Final = (
 
 
 def lock(tenant_id: int) -> None:
-    """Have others who apply a configuration to the tenant, or change its people, wait for the caller's transaction."""
+    """Until the caller's transaction ends, make others wait who apply a configuration to the tenant or change its
+    people."""
     list(Tenant.objects.select_for_update(no_key=True).filter(pk=tenant_id))
 
 
 def present(tenant_id: int, references: References | None = None) -> Configuration:
-    """The tenant's configuration. `references` makes up those for its secrets. People of other tenants are not in it,
-    nor are the clients that people and their programs make, which are known by numbers of this hub."""
+    """The tenant's configuration. `references` makes up the references that stand in a file for its secrets. Not in it
+    are people of other tenants, and clients that are a person with a program: they are known by numbers of this hub."""
     return Configuration(
         rules=present_rules(tenant_id).rules,
         servers=tuple(_servers_of(tenant_id, references or References())),
@@ -49,7 +50,7 @@ def present(tenant_id: int, references: References | None = None) -> Configurati
 
 
 def present_server(tenant_id: int, name: str) -> ServerConfig:
-    """The configuration of a server that there is."""
+    """The configuration of the server `name`, which has to exist."""
     (found,) = _servers_of(tenant_id, References(), name=name)
     return found
 

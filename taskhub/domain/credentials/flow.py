@@ -76,9 +76,10 @@ class _Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """Where a person is sent. `server`: the name of the server; `whom`: for whom, as `holder_name` says, which is the
-    person, a client or neither by `person` and `client`; `leads_to`: the parsed address; `back`: the path from which
-    they came; `registered`: whether the hub is there as a client that it registered by itself."""
+    """Where a person is sent to authorize the server named `server`. `whom`: the name of whoever the grant is for
+    (`holder_name`), who is a person if `person`, a client if `client`, and everyone if neither. `leads_to`: the
+    address, parsed. `back`: the path from which the person came. `registered`: whether the hub registered itself as a
+    client there."""
 
     server_id: int
     server: str
@@ -304,8 +305,9 @@ def _store(request: GrantRequest, issued: Tokens, actor: Actor) -> int:
 
 
 def answer_waiting(server_id: int, holder: Holder, actor: Actor, *, all_: bool = False) -> int:
-    """Answer the questions of the calls that waited for this grant, or of all that wait for any at this server. Returns
-    how many there were."""
+    """Let calls go on that wait for an authorization of this server, by answering their questions: those that wait for
+    the grant of `holder`, or all of them with `all_` or if callers have no grants of their own. Returns how many there
+    were."""
     oauth = ServerOAuth.objects.filter(server_id=server_id).first()
     everybody = all_ or oauth is None or oauth.way != Way.EACH
     waiting = _WAITING(server=server_id, user=holder.user_id, context=holder.context_id, shared=everybody)

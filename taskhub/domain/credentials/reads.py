@@ -48,7 +48,7 @@ class GrantRow:
 
     @property
     def shared(self) -> bool:
-        """Whether it is for nobody in particular."""
+        """Whether the grant belongs to no person and no client: it is for all callers, or for the server's lists."""
         return self.user_id is None and self.context_id is None
 
 
@@ -90,7 +90,7 @@ def grants_of(server_id: int) -> tuple[GrantRow, ...]:
 
 
 def asked_for(question_id: int) -> tuple[int, Holder, str] | None:
-    """The server that a question wants authorized, for whom, and with what scopes at least; `None` if that is not by
-    OAuth any more."""
+    """The server that a question asks people to authorize, for whom, and the scopes that are needed at least; `None` if
+    the server is not authorized by OAuth any more."""
     found = _ASKED(question=question_id)
     return None if found is None else (found.server_id, Holder(found.user_id, found.context_id), found.scopes)

@@ -59,7 +59,7 @@ def add_relay(new: NewRelay, *, seconds: float = RELAY_SECONDS) -> None:
 
 
 def take_outcome(relay_id: int) -> tuple[bool, RelayOutcome | None]:
-    """(whether the request still exists, its outcome or `None`). A request with an outcome is deleted by this."""
+    """Whether the request still exists, and its outcome, `None` while it has none. Deletes a request that has one."""
     taken = _TAKE(relay=relay_id)
     return taken.known, None if taken.outcome is None else decoded(json.loads(taken.outcome))
 

@@ -107,7 +107,8 @@ def _again(approval: NewQuestion, task: Task) -> NewQuestion:
 
 
 def approval_stands(tenant_id: int, public_id: str, approval: NewQuestion, verdict: Verdict) -> bool:
-    """Whether people have approved the call of this task as `approval` would ask them to; `False` if it was purged."""
+    """Whether people have approved the call of this task in the way in which `approval` would ask them now; `False` if
+    the task was purged."""
     task = Task.objects.filter(tenant_id=tenant_id, public_id=public_id).first()
     return task is not None and _stands(task, approval, verdict)
 

@@ -204,8 +204,9 @@ class _Served:
 
     @asynccontextmanager
     async def waiting_for(self, task: TaskRecord) -> AsyncIterator[None]:
-        """The stream waits for the task in the block. If that ends before the caller has its answer, and the stream
-        does not go on elsewhere, the caller has left; it may come back for the answer (B25-13)."""
+        """While the block runs, the stream waits for the task. If the block ends before the caller has its answer, and
+        the stream does not go on elsewhere, it is recorded that the caller has left; the caller may come back for the
+        answer (B25-13)."""
         caller = self.caller
         try:
             with self.hub.serving(task.id):

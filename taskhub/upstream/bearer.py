@@ -56,8 +56,8 @@ class Bearer:
         self._looked_at = -LOOK_SECONDS
 
     async def ready(self) -> None:
-        """Have a token that is good now: another one, if the server has refused the present one. Raises
-        `NeedsAuthorization` or `Unavailable`."""
+        """Get a token that is good now, unless there is one: another one, if the server has refused the present token.
+        Raises `NeedsAuthorization` or `Unavailable`."""
         token = "" if self.access is None else self.access.token
         refused = token if token and token == self.refused else ""
         looked = time.monotonic() - self._looked_at < LOOK_SECONDS
@@ -118,7 +118,7 @@ def _same_origin(server: httpx2.URL, asked: httpx2.URL) -> bool:
 
 
 def fixed(access: Access) -> Bearer:
-    """A token for a short while, which is not refreshed."""
+    """A bearer that always sends this token and never refreshes it, for a use that is soon over."""
 
     async def get(refused: str) -> Access:
         return access

@@ -73,7 +73,8 @@ class Bound:
         return meta if told == declared else {**meta, types.CLIENT_CAPABILITIES_META_KEY: told}
 
     def refusal(self, kind: QuestionKind, params: dict[str, Any]) -> types.ErrorData | None:
-        """Why a request of an older server, which heard once what is possible, cannot be served for this call."""
+        """Why this call cannot serve a request of an older server; `None` if it can. Such a server is told only once,
+        for all calls, what it may ask."""
         missing = ""
         if kind is QuestionKind.ROOTS and not self.roots:
             missing = "roots"
@@ -144,9 +145,11 @@ class Calls:
             call.ended.set()
 
     def asking(self, task: str, newest: int, number: types.RequestId | None = None) -> Bound | types.ErrorData:
-        """The call that a request of the server belongs to, or why there is none: that of the server's `task`, or of
-        the request `number`, if it names one. Else a command does not say which of the running calls it is: it is taken
-        for the latest that has no open question, and that had begun, with `newest`, when the request came."""
+        """The call that a request of the server belongs to, or why there is none.
+
+        If the request names the server's `task`, or the `number` of a request of ours, it is the call of that. A
+        command often names neither: then it is the latest running call without an open question, among those that had
+        begun when the request came, the last of which was `newest`."""
         if task and (named := next((call for call in self._running if call.task == task), None)) is not None:
             return named
         if number is not None:

@@ -93,7 +93,7 @@ class Profile:
     def of(
         cls, capabilities: Mapping[str, Any], *, people: bool = False, elicitation: bool = True, revision: str = ""
     ) -> Profile:
-        """The profile for a caller with these capabilities. `people`: whether people answer what it cannot.
+        """The profile for a caller with these capabilities. `people`: whether people answer what the caller cannot.
         `elicitation`: whether the caller or people can be asked. `revision`: the one that the caller speaks."""
         declared = capabilities.get("sampling")
         sampling = _SAMPLING_PARTS.intersection(declared) if isinstance(declared, dict) else None

@@ -76,7 +76,7 @@ class Eras:
             self.sessions = False
 
     def forget(self) -> None:
-        """Ask the server anew, beginning with the newest era."""
+        """Forget what is known: the next connection asks the server anew, beginning with the newest era."""
         self.last = self.sessions = None
 
 

@@ -121,7 +121,8 @@ class Hosting:
         self._send: Send | None = None
 
     def declared(self, capabilities: dict[str, Any], version: str) -> dict[str, Any]:
-        """The capabilities for `initialize`, with the tasks that are hosted for what they allow the server to ask."""
+        """The capabilities for `initialize`. To a server of 2025-11-25 they also say that what it may ask can be asked
+        as a task."""
         if version != Version.MCP_2025_11_25:
             return capabilities
         self._declared = frozenset(method for method, (part, _) in _HOSTED.items() if part in capabilities)
@@ -144,7 +145,7 @@ class Hosting:
             handling.cancel()
 
     def takes(self, item: Any, context: Context | None) -> bool:
-        """Whether the message is about a hosted task; it is answered then, in a copy of `context`."""
+        """Answer the message if it is about a hosted task, in a copy of `context`. Returns whether it is."""
         if not self._declared or not isinstance(item, SessionMessage):
             return False
         message = item.message

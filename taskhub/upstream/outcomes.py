@@ -1,4 +1,4 @@
-"""What a call, or a poll of the task that a server made of one, came to."""
+"""The outcomes of a call, or of a poll of the task that a server made of the call."""
 
 from __future__ import annotations
 

@@ -68,8 +68,8 @@ class RefusedError(Exception):
 class Posts:
     """The calls of one server, through connections that all callers share: in this revision a connection has no state.
 
-    Ready for a profile once `learn` was called with a connection of it that has made a call: each request then declares
-    the same as those of the SDK.
+    Requests for a profile can be made once `learn` was called with a connection of that profile which has made a call
+    through the SDK's client: they then declare what that call declared.
     """
 
     def __init__(self, target: Target) -> None:
@@ -86,8 +86,8 @@ class Posts:
         self._declared: dict[Profile, dict[str, Any]] = {}
 
     def learn(self, profile: Profile, connection: Connection) -> None:
-        """Declare for this profile what the calls of `connection` declare, if it has made any. None are made any more
-        if its server speaks an older revision."""
+        """From now on, declare in requests for this profile what the calls of `connection` have declared, if it has
+        made any. If the server turns out to speak an older revision, no more requests for the profile are made here."""
         if connection.client is not None and not connection.modern:
             self._declared.pop(profile, None)
         elif connection.declared:

@@ -43,8 +43,8 @@ class HttpSession:
 
 class Sending(httpx2.AsyncHTTPTransport):
     """An HTTP transport that reports a POST for which no connection could be made, because the SDK's error only says
-    that the connection is closed. It does not end a session that others may use, and answers the handshake of one that
-    is resumed by itself."""
+    that the connection is closed. The SDK's request to end a session is not sent if others may use the session, and its
+    handshake in a resumed session is answered here, not by the server."""
 
     def __init__(self, tell: Callable[[str], None], session: HttpSession) -> None:
         super().__init__(verify=trusted())
@@ -97,7 +97,7 @@ class Ids:
             message.params = {**params, "requestId": f"{self._prefix}{params.get('requestId')}"}
 
     def received(self, message: Any) -> None:
-        """Change it back in the answer, in place."""
+        """Change the id back in an incoming answer, in place."""
         if not isinstance(message, types.JSONRPCResponse | types.JSONRPCError) or not isinstance(message.id, str):
             return
         number = message.id.removeprefix(self._prefix)

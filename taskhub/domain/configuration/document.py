@@ -52,7 +52,7 @@ class Item(Generic[T]):
         return self.node.line_at(_path(self.node, field))
 
     def says(self, field: str) -> bool:
-        """Whether the file has this field of it."""
+        """Whether the file has this field of the record."""
         return isinstance(self.node.value, dict) and field in self.node.value
 
 
@@ -115,7 +115,8 @@ def wrong(line: int, message: str) -> NoReturn:
 
 
 def refuse_rule(node: Node, error: Invalid) -> NoReturn:
-    """Raise `Invalid` with the line of what the field of the error names, such as `rules.2.when`, in this list."""
+    """Raise the error about a list of rules again, with a line of the file: that of the field which the error names,
+    such as `rules.2.when`. `node` is the list."""
     path = str(error.data.get("field", "")).split(".")[1:]
     place = f"rule {int(path[0]) + 1}: " if path else ""
     named = f"{path[1]}: " if len(path) > 1 else ""

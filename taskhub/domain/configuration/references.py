@@ -85,8 +85,8 @@ def spec_given(text: str, lookup: Lookup) -> Spec:
 
 
 def same_spec(present: Spec, wanted: Spec) -> bool:
-    """Whether both are the same address or the same words of a command. Where the wanted secrets are not known, they
-    are compared as they are shown; where those of the present are not known, they are not the same."""
+    """Whether both are the same address, or commands of the same words. If the secrets in `wanted` are not known, both
+    are compared as people are shown them; if only those in `present` are not known, the two count as different."""
     if wanted.value is None:
         return present.shown == wanted.shown
     if present.value is None or present.value == wanted.value:
@@ -113,7 +113,8 @@ class References:
         return f"${{env:{name}}}"
 
     def spec(self, server: str, transport: str, shown: str) -> str:
-        """A target as it is shown, as a spec with references in place of what is hidden."""
+        """The spec of a server whose address or command people are `shown`, with references in place of the hidden
+        secrets."""
         word = "address" if transport == "http" else "command"
         first, *rest = (_REFERENCE.sub(lambda found: "$" + found[0], part) for part in shown.split(HIDDEN))
         return spec_of(transport, first + "".join(self.secret(server, word) + part for part in rest))

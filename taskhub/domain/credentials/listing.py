@@ -1,4 +1,4 @@
-"""What becomes of a server's lists that it shows to nobody without an authorization, or without more scopes."""
+"""Records that a server does not show its lists without an authorization, or not without more scopes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from taskhub.store.models import ServerOAuth
 
 
 def not_listed(server_id: int, problem: str, scopes: str) -> None:
-    """Record that the server cannot be connected or listed without an authorization; `scopes`: those that it wants, if
-    it names them. An admin who authorizes it then is sent for these besides, unless an admin has named all."""
+    """Record that the server cannot be connected or listed without an authorization. `scopes`: those that it wants, if
+    it names them; an admin who authorizes it next asks for these as well, unless all scopes were named by hand."""
     oauth = ServerOAuth.objects.filter(server_id=server_id).first()
     if oauth is None:
         pass

@@ -144,7 +144,8 @@ async def changed_tasks(
 
 
 async def begun(frames: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
-    """The same frames, the first one made already: an error in it is raised here, before the response has begun."""
+    """Make the first frame, and return an iterator of all frames. An error in the first is raised here, before the
+    response has begun."""
     return _after(await anext(frames), frames)
 
 

@@ -57,10 +57,10 @@ def discover(server_url: str, *, way: Way, issuer: str = "") -> Found:
     scopes = challenge.field("scope") or " ".join((resource and resource.scopes_supported) or ())
     return Found(
         issuer=str(metadata.issuer),
-        token_endpoint=_endpoint(metadata.token_endpoint, given),
-        authorization_endpoint=_endpoint(metadata.authorization_endpoint, given),
-        registration_endpoint=_endpoint(metadata.registration_endpoint, given),
-        revocation_endpoint=_endpoint(metadata.revocation_endpoint, given),
+        token_endpoint=_endpoint(metadata.token_endpoint),
+        authorization_endpoint=_endpoint(metadata.authorization_endpoint),
+        registration_endpoint=_endpoint(metadata.registration_endpoint),
+        revocation_endpoint=_endpoint(metadata.revocation_endpoint),
         methods=tuple(metadata.token_endpoint_auth_methods_supported or ()),
         scopes=_with_offline(scopes, metadata, way) if len(scopes) <= MAX_SCOPES else "",
         resource=str(resource.resource) if resource else resource_url_from_server_url(server_url),
@@ -205,11 +205,11 @@ def _with_offline(scopes: str, metadata: _Metadata, way: Way) -> str:
     return f"{scopes} offline_access"
 
 
-def _endpoint(url: AnyHttpUrl | None, given: Collection[str]) -> str:
+def _endpoint(url: AnyHttpUrl | None) -> str:
     if url is None:
         return ""
     try:
-        return web.checked(str(url), given)
+        return web.checked(str(url))
     except Unfit as error:
         raise Invalid(f"{_sentence(error)}.", field="oauth") from None
 

@@ -37,7 +37,7 @@ MAX_SHOWN: Final = 200
 
 
 class Unfit(Exception):
-    """The address is not asked. The message says why."""
+    """Nothing is sent to the address. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,9 @@ class Answer:
     """The seconds after which it wants to be asked again, if it names them, at most `MAX_LATER`."""
 
 
-def checked(url: str, given: Collection[str] = ()) -> str:
-    """The address, as it is requested. `given` are the hosts that an admin named, which may be private. Raises
-    `Unfit`."""
+def checked(url: str) -> str:
+    """The address in the form in which it is requested. Raises `Unfit` for one that is never asked, whoever named it.
+    Whether its host is public is checked when it is asked."""
     try:
         address = web_address(url)
     except BadAddress as error:
@@ -99,7 +99,7 @@ def _asked(
     form: Mapping[str, str] | None = None,
     body: Any = None,
 ) -> Answer:
-    href = httpx2.URL(checked(url, given))
+    href = httpx2.URL(checked(url))
     port = href.port or (443 if href.scheme == "https" else 80)
     places = _places(href.host, port, private=is_loopback(href.host) or host_of(url) in given)
     deadline = time.monotonic() + SECONDS

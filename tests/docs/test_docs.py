@@ -271,6 +271,13 @@ def test_the_index_of_places_names_files_that_there_are() -> None:
     ] == []
 
 
+def test_a_row_of_the_index_names_few_files() -> None:
+    """Whoever looks opens all of them: a row with more answers several questions, and is split."""
+    cells = rows(page("dev/contributing.md"), "To change", "Look at")
+    named = [(what, set(re.findall(r"`([\w.]+(?:/[\w.]*)+)`", where))) for what, where, *_ in cells]
+    assert [what for what, paths in named if len(paths) > 4] == []
+
+
 def test_the_walk_of_a_disabled_person_counts_its_hops() -> None:
     walk = walks()["A person is disabled"]
     assert f"{len(rows(walk, 'A person is disabled'))} hops" in walk

@@ -27,8 +27,8 @@ def context_topic(context_id: int) -> str:
 
 
 def run_topic(public_id: str) -> str:
-    """The topic that rings when a task runs, asks, or ends: at each change but to be queued, which changes nothing for
-    those who wait for its outcome."""
+    """The topic that rings when a task runs, asks, or ends: at each change except to `queued`, which means nothing to
+    those who wait for the outcome."""
     return f"run:{public_id}"
 
 

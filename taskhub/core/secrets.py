@@ -61,9 +61,9 @@ def secrets_of(transport: str, target: str) -> frozenset[str]:
 
 
 def given_secrets(headers: Iterable[tuple[str, str]], environment: Iterable[tuple[str, str]] = ()) -> frozenset[str]:
-    """What a message must not repeat of the headers and variables that a server is given: the values of all headers,
-    of Authorization without the scheme; of variables those that are long, or whose name sounds secret, each line of
-    them, and the passwords of addresses in them."""
+    """The texts that a message must not repeat of the headers and variables that a server is given. Of headers: every
+    value, for `Authorization` without the scheme. Of variables: the values that are long or whose name sounds secret,
+    also each of their lines alone, and the passwords in addresses."""
     found: set[str] = set()
     for name, value in headers:
         credentials = value.partition(" ")[2].strip() if name.lower().endswith("authorization") else ""

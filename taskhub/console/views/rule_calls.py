@@ -64,8 +64,8 @@ def call_form(request: ConsoleRequest, data: Any = None) -> CallForm:
 
 
 def fill(request: ConsoleRequest, form: CallForm) -> dict[str, Any]:
-    """Put arguments for the chosen tool into the form; the template context of where they are from. What somebody has
-    typed stays when another tool is chosen."""
+    """Put arguments for the chosen tool into the form, but keep what somebody has typed if only another tool is chosen.
+    Returns the template context that says where the arguments are from."""
     form.is_valid()
     if request.POST.get("fill") == "tool" and form.is_typed:
         return {}
@@ -80,8 +80,8 @@ def fill(request: ConsoleRequest, form: CallForm) -> dict[str, Any]:
 
 
 def called(request: ConsoleRequest, form: CallForm, rules: Sequence[Rule] | None = None) -> dict[str, Any]:
-    """The template context of what would become of the call, by the list in force and by `rules`; none if something is
-    wrong with the form, which then says it. Raises `Invalid` for a list that cannot be saved."""
+    """The template context that says what would become of the call, by the list in force and by `rules`. It is empty if
+    something is wrong with the form; the form then says what. Raises `Invalid` for a list that cannot be saved."""
     form.is_valid()
     try:
         given = form.client_id(), form.tool_id(), form.arguments()

@@ -120,7 +120,7 @@ def server_test(request: ConsoleRequest, pk: int) -> HttpResponse:
 @page("server.manage")
 @require_POST
 def server_release(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """Take the server out of the hands of a file of configuration."""
+    """Let pages change a server that was left to a file of configuration."""
     control.release_server(request.caller, id_of(pk))
     messages.success(request, "The server can be changed here, until the file is applied again.")
     return redirect("server-detail", pk)

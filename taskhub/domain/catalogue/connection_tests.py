@@ -46,7 +46,7 @@ class LatestTest:
 
 
 def request_test(*, tenant_id: int, server_id: int, actor: Actor) -> None:
-    """Have a worker test the connection to an enabled server; a test that is under way counts. Raises `NotFound`, or
+    """Have a worker test the connection to an enabled server, unless a test is under way. Raises `NotFound`, or
     `Refused` for a disabled server."""
     with transaction.atomic():
         server = Server.objects.select_for_update().filter(pk=server_id, tenant_id=tenant_id, removed_at=None).first()
@@ -78,7 +78,8 @@ def take_tests(worker: str) -> list[TakenTest]:
 
 
 def store_steps(test: TakenTest, steps: Sequence[dict[str, Any]], *, ended: bool) -> None:
-    """Store the steps that have ended so far, and whether the test has. Nothing if it was requested anew meanwhile."""
+    """Store the steps that have ended so far, and whether the test has. Stores nothing if another test was requested
+    meanwhile."""
     ended_at = datetime.now(UTC) if ended else None
     rows = ConnectionTest.objects.filter(pk=test.id, taken_at=test.taken_at, ended_at=None)
     with transaction.atomic():

@@ -31,8 +31,8 @@ _WELL_KNOWN: Final = re.compile(
 
 
 def oauth_of(entry: Mapping[str, Any]) -> tuple[FileOAuth | None, tuple[str, ...]]:
-    """How a server of the file is authorized, if by OAuth, and the settings of that which are not kept. Raises
-    `Invalid`."""
+    """How a server of the file is authorized, `None` if not by OAuth; and those settings of its OAuth that the hub does
+    not keep. Raises `Invalid`."""
     parts = [(name, entry[name]) for name in _PARTS if entry.get(name) not in (None, False)]
     if not parts:
         return None, ()

@@ -49,8 +49,8 @@ class Catalogue:
     )
 
     def seen_by(self, client: Client) -> Catalogue:
-        """What of this the client may see by the rules: without hidden tools, and without the prompts and resources of
-        hidden servers. Clients that see the same get the same object."""
+        """The part of the catalogue that the rules let the client see: without hidden tools, and without the prompts
+        and resources of hidden servers. Clients that see the same get the same object."""
         if not self.rules.hide:
             return self
         seen = self._seen.get(client)

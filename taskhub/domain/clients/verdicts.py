@@ -149,8 +149,8 @@ _NAME = statements.maybe("client_name", str)
 def callers(
     tenant_id: int, *, text: str = "", after: int | None = None, most: int = PAGE_ROWS
 ) -> tuple[tuple[CallerRow, ...], int | None]:
-    """The clients of the tenant by name, whose name, issuer, subject or client id contains `text`; and the id of the
-    last one if there are more. `after` is that id of the page before."""
+    """A page of the tenant's clients whose name, issuer, subject or client id contains `text`, ordered by name; and the
+    id of its last client if there are more. `after`: that id of the page before."""
     after_name = None if after is None else _NAME(tenant=tenant_id, context=after)
     rows = _CALLERS(
         tenant=tenant_id,

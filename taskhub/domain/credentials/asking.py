@@ -1,4 +1,4 @@
-"""Asks people to authorize a server, when a call cannot run without."""
+"""Asks people to authorize a server, when a call cannot run without an authorization."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def ask_for_authorization(claim: Claim, needs: NeedsAuthorization, *, actor: Act
 
 
 def ask_before_poll(poll: Poll, needs: NeedsAuthorization, *, delay_ms: int, actor: Actor) -> bool:
-    """As `ask_for_authorization`, for a deferred call whose server cannot be asked for its task before. Returns `False`
-    if that is asked already, or if another worker has taken the poll."""
+    """As `ask_for_authorization`, for a deferred call whose server cannot be asked for its task without an
+    authorization. Returns `False` if people are asked already, or if another worker has taken the poll."""
     claim = poll.claim
     if Question.objects.filter(task_id=claim.task_id, kind=QuestionKind.AUTHORIZATION, state="open").exists():
         return False

@@ -328,9 +328,11 @@ def holder_name(holder: Holder, way: str) -> str:
 
 
 def client_of(oauth: Any, client_id: str = "", registered: Mapping[str, Any] = _NONE) -> Client | None:
-    """The client of this id that the hub is, or was when it was given tokens: the one that an admin gave, by the
-    columns of `ServerOAuth`, whose id need not be named; the one that it `registered` itself; or the one that its
-    metadata document describes. `None` if there is none of these. Raises `InvalidToken` or `Denied`."""
+    """The client as which the hub is known at an authorization server, or was when it got tokens as `client_id`.
+
+    If an admin gave one (in the columns of `oauth`, a `ServerOAuth`), it is that one, and only that; else the one as
+    which the hub `registered` itself; else the one that the hub's metadata document at `client_id` describes. `None` if
+    it is none of these. Raises `InvalidToken` or `Denied`."""
     found = discovery.read(oauth.found)
     if oauth.client_id:
         if client_id not in ("", oauth.client_id):
@@ -347,8 +349,8 @@ def client_of(oauth: Any, client_id: str = "", registered: Mapping[str, Any] = _
 
 
 def forget_client(server_id: int, client_id: str) -> None:
-    """Have the hub register itself anew at the next authorization, if it would still be as this client, which the
-    authorization server does not know any more. Grants keep the client that they were issued to."""
+    """Forget that the hub registered itself as this client, which the authorization server does not know any more: it
+    registers itself anew at the next authorization. Grants keep the client that they were issued to."""
     ServerOAuth.objects.filter(server_id=server_id, registered__id=client_id).update(registered={})
 
 

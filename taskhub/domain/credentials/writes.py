@@ -117,9 +117,9 @@ def _try_anew(server: Server, actor: Actor) -> None:
 
 
 def register_anew(*, tenant_id: int, server_id: int, actor: Actor) -> bool:
-    """Drop the registration of the hub, so that it registers itself anew at the next authorization: for authorization
-    servers that do not know it any more, of which they tell people alone. Grants keep the client that they were issued
-    to. Returns whether there was one. Raises `NotFound`."""
+    """Drop the registration of the hub, so that it registers itself anew at the next authorization. For an
+    authorization server that does not know the registration any more, and says so only to the person in the browser.
+    Grants keep the client that they were issued to. Returns whether there was a registration. Raises `NotFound`."""
     with transaction.atomic():
         server = _locked(tenant_id, server_id)
         oauth = ServerOAuth.objects.select_for_update().filter(server=server).first()

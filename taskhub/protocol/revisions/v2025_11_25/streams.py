@@ -425,7 +425,7 @@ async def _session_stream(served: _Served, since: datetime) -> AsyncGenerator[by
             while await served.may_go_on():
                 for task in await hub.lanes.run(asking_tasks, session.id):
                     await served.put(task)
-                # Read before it is known whether a newer stream has opened: what changes after that is for the newer one
+                # Read before it is known whether a newer stream has opened: what changes after that is for that one
                 # to send (B25-15).
                 changed = await changes.told(hub)
                 delivery = await served.requests()

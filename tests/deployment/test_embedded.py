@@ -171,8 +171,11 @@ def test_up_and_its_commands_find_it(somewhere: Path) -> None:
         wait_until(lambda: re.search(started, log.read_text()), "a line of the worker to tell", 20)
         worker.kill()
         wait_until(lambda: "worker 1 ended" in up.err, "the end of the worker to be told", 20)
-        told = rf"taskhub: the end of {re.escape(str(log))}:\n(  .*\n)*  {started}"
-        wait_until(lambda: re.search(told, up.err), "its last lines")
+        told = f"taskhub: the end of {log}:\n"
+        wait_until(lambda: up.err.partition(told)[2].startswith("  "), f"its last lines, after {up.err!r}")
+        lines = [line.strip() for line in up.err.partition(told)[2].splitlines() if line.startswith("  ")]
+        assert lines
+        assert [line for line in lines if line not in log.read_text()] == []
         up.interrupt()
         assert up.code() == 0, up.err
         assert f"Starting the database, in {data / 'pg'} … done" in up.out

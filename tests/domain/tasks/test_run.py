@@ -195,15 +195,19 @@ def updates() -> tuple[int, int]:
 
 def test_what_changes_while_a_task_runs_is_in_no_index(world: World) -> None:
     """Else every progress note of every task wrote an entry into each of them."""
-    kit.create(world)
-    taken = kit.claim_one("w1")
-    with transaction.atomic():
-        before = updates()
-        for step in range(3):
-            assert run.note(taken, [LogLine("progress", "on it", float(step), 3.0)])
-            assert run.renew_leases(worker="w1", held=[(taken.task_id, taken.epoch)], lease_seconds=60)
-        after = updates()
-    assert after[0] - before[0] == after[1] - before[1] == 6
+    hot = []
+    for _ in range(5):  # a row whose page has no room left moves, and with it all its entries
+        kit.create(world)
+        taken = kit.claim_one("w1")
+        with transaction.atomic():
+            before = updates()
+            for step in range(3):
+                assert run.note(taken, [LogLine("progress", "on it", float(step), 3.0)])
+                assert run.renew_leases(worker="w1", held=[(taken.task_id, taken.epoch)], lease_seconds=60)
+            after = updates()
+        assert after[0] - before[0] == 6
+        hot.append(after[1] - before[1])
+    assert max(hot) == 6
 
 
 def test_a_note_stores_lines_and_the_latest_progress(world: World) -> None:

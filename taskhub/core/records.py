@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from taskhub.core.policy import Policy
-from taskhub.core.rules import NO_VERDICT, Verdict
+from taskhub.core.rules import NO_VERDICT, NOBODY, SignedIn, Verdict
 from taskhub.core.states import Audience, Door, OfferKind, QuestionKind, QuestionState, State, TaskMode
 
 
@@ -47,6 +47,7 @@ class Principal:
     expires_at: datetime | None = None
     token_id: int | None = None
     audiences: frozenset[str] = frozenset()
+    person: SignedIn = NOBODY
 
 
 @dataclass(frozen=True, slots=True)

@@ -356,6 +356,23 @@ def fields_changed(before: Rule, after: Rule) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class SignedIn:
+    """The person who signed in the application that calls. Empty for other clients."""
+
+    name: str = ""
+    role: str = ""
+    groups: tuple[str, ...] = ()
+
+
+NOBODY: Final = SignedIn()
+
+
+def signed_in(found: dict[str, Any]) -> SignedIn:
+    """The person whom the SQL function `th_signed_in` found."""
+    return SignedIn(found["name"], found["role"], tuple(found["groups"]))
+
+
+@dataclass(frozen=True, slots=True)
 class Client:
     """The client for which a rule decides. `scopes` is `None` where no token says them: expressions that speak of them
     are in doubt then."""
@@ -366,6 +383,7 @@ class Client:
     subject: str
     client_id: str
     scopes: frozenset[str] | None = None
+    person: SignedIn = NOBODY
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,6 +141,7 @@ def client_of(principal: Principal) -> Client:
         principal.subject,
         principal.client_id,
         principal.scopes,
+        principal.person,
     )
 
 

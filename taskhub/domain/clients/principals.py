@@ -20,6 +20,7 @@ from taskhub.core.errors import Unavailable
 from taskhub.core.names import OAUTH_ISSUER
 from taskhub.core.permissions import grantable
 from taskhub.core.records import Person, Principal
+from taskhub.core.rules import SignedIn
 from taskhub.core.states import Role
 from taskhub.domain.clients import issuers as outside
 from taskhub.domain.oauth.server import ACCESS_PREFIX
@@ -90,6 +91,8 @@ class _OAuthToken(NamedTuple):
     scope: str
     consented: list[str]
     role: str
+    groups: list[str]
+    username: str
     resource: Any
     expires_at: datetime
     context_id: int
@@ -156,6 +159,7 @@ def _of_oauth(digest: bytes) -> Principal | None:
         scopes=frozenset(found.scope.split()).intersection(found.consented, grantable(found.role)),
         expires_at=found.expires_at,
         audiences=audiences,
+        person=SignedIn(found.username, found.role, tuple(found.groups)),
     )
 
 

@@ -89,7 +89,7 @@ WHERE n.tool_id = :tool AND pg_column_size(n.arguments) <= :size
 ORDER BY n.context_id = :context DESC, n.id DESC LIMIT 1;
 
 /* fragment: caller_columns
-c.id, c.name, c.issuer, c.subject, c.client_id, c.disabled_at, tokens.scopes
+c.id, c.name, c.issuer, c.subject, c.client_id, c.disabled_at, tokens.scopes, th_signed_in(c) AS person
 */
 -- A token lets its client do what it says, so where all tokens of a client say the same, its scopes are known.
 /* fragment: caller_rows
@@ -201,7 +201,7 @@ WHERE a.digest = :digest AND a.revoked_at IS NULL AND c.disabled_at IS NULL
 oauth2_provider_accesstoken AS t
 JOIN auth_user AS u ON u.id = t.user_id AND u.is_active
 JOIN LATERAL (
-    SELECT x.tenant_id, x.role FROM membership AS x WHERE x.user_id = u.id ORDER BY x.tenant_id LIMIT 1
+    SELECT x.tenant_id, x.role, x.groups FROM membership AS x WHERE x.user_id = u.id ORDER BY x.tenant_id LIMIT 1
 ) AS m ON true
 JOIN oauth2_provider_application AS r ON r.id = t.application_id
 JOIN application AS a ON a.registration_id = r.id AND a.tenant_id = m.tenant_id AND a.blocked_at IS NULL
@@ -213,7 +213,7 @@ AND c.tenant_id = m.tenant_id AND c.issuer = :issuer AND c.subject = 'user:' || 
 AND c.client_id = r.client_id AND c.disabled_at IS NULL
 */
 /* fragment: oauth_principal
-t.scope, s.scopes AS consented, m.role, t.resource, t.expires AS expires_at
+t.scope, s.scopes AS consented, m.role, m.groups, u.username, t.resource, t.expires AS expires_at
 */
 
 -- read: find_oauth_token(checksum text, issuer text) -> _OAuthToken | None

@@ -13,7 +13,7 @@ from taskhub.core.errors import NotFound
 from taskhub.core.names import OAUTH_ISSUER, SCOPES
 from taskhub.core.policy import inputs_of
 from taskhub.core.records import NewQuestion, ToolRecord
-from taskhub.core.rules import Client, Rule, RuleList, Then, check_rules
+from taskhub.core.rules import Client, Rule, RuleList, SignedIn, Then, check_rules, signed_in
 from taskhub.domain.catalogue.view import Catalogue, catalogue
 from taskhub.domain.rules.decisions import Rules, check_expressions
 from taskhub.domain.rules.explained import Explained, Outlook, explain, outlook
@@ -45,13 +45,14 @@ class CallerRow:
     disabled_at: datetime | None
     scopes: tuple[str, ...] | None
     """The scopes of its tokens; `None` if these are not kept here, or differ in it."""
+    person: SignedIn
 
     @property
     def client(self) -> Client:
         """The client for which rules decide."""
         scopes = SCOPES if not self.issuer else self.scopes  # a client without a token may do everything
         known = None if scopes is None else frozenset(scopes)
-        return Client(self.id, self.name, self.issuer, self.subject, self.client_id, known)
+        return Client(self.id, self.name, self.issuer, self.subject, self.client_id, known, self.person)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +142,9 @@ class Sample:
 
 
 _COPIED = statements.maybe("call_to_copy", _Copied, convert={"arguments": statements.from_json})
-_CALLERS = statements.many("callers", CallerRow, convert={"scopes": tuple})
-_ONE = statements.maybe("caller", CallerRow, convert={"scopes": tuple})
+_CONVERT: Final[dict[str, Any]] = {"scopes": tuple, "person": lambda found: signed_in(statements.from_json(found))}
+_CALLERS = statements.many("callers", CallerRow, convert=_CONVERT)
+_ONE = statements.maybe("caller", CallerRow, convert=_CONVERT)
 _NAME = statements.maybe("client_name", str)
 
 

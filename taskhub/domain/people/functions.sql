@@ -28,3 +28,14 @@ BEGIN
     FROM (SELECT DISTINCT user_id FROM ended) who WHERE user_id IS NOT NULL;
     RETURN NULL;
 END $$;
+
+-- The person who signed in this client, as rules see them; empty for other clients, and for whoever has no access any
+-- more.
+CREATE OR REPLACE FUNCTION th_signed_in(client auth_context) RETURNS jsonb LANGUAGE sql STABLE AS $$
+    SELECT coalesce((
+        SELECT jsonb_build_object('name', u.username, 'role', m.role, 'groups', m.groups)
+        FROM auth_user u JOIN membership m ON m.user_id = u.id AND m.tenant_id = client.tenant_id
+        WHERE u.id = CASE WHEN client.issuer = 'taskhub/oauth' AND client.subject ~ '^user:[0-9]{1,9}$'
+                          THEN substr(client.subject, 6)::int END
+    ), '{"name": "", "role": "", "groups": []}')
+$$;

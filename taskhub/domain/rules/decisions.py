@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from taskhub.core.errors import Invalid
 from taskhub.core.records import ToolRecord
-from taskhub.core.rules import Client, Risk, Rule, RuleList, Then, Verdict
+from taskhub.core.rules import Client, Risk, Rule, RuleList, SignedIn, Then, Verdict
 from taskhub.domain.rules.conditions import MISSING, alone, may_be_json, schema_of
 from taskhub.domain.rules.expressions import Expression, Values, absent_values, argument_values, compiled
 from taskhub.domain.rules.kinds import check_kinds
@@ -124,7 +124,7 @@ class Rules:
     def hides_server(self, client: Client, server: str) -> bool:
         """Whether the client may not know of the prompts and resources of this server. Only rules that say nothing of
         tools count."""
-        values = Values({"client": _client(client, ""), "server": {"name": server}})
+        values = Values({"client": _client(client, ""), "person": _person(client.person), "server": {"name": server}})
         for one in self.rules:
             if not one.when.lasting or one.rule.shadow:
                 continue
@@ -200,10 +200,14 @@ def _client(client: Client, program: str | None) -> dict[str, Any]:
     return values
 
 
+def _person(person: SignedIn) -> dict[str, Any]:
+    return {"name": person.name, "role": person.role, "groups": list(person.groups)}
+
+
 def lasting_values(client: Client, tool: ToolRecord, program: str | None) -> dict[str, Any]:
     """The variables that are the same for all calls of the tool by the client. Without a program they say nothing of
     it."""
-    return {"client": _client(client, program), **tool_values(tool)}
+    return {"client": _client(client, program), "person": _person(client.person), **tool_values(tool)}
 
 
 def tool_values(tool: ToolRecord) -> dict[str, Any]:

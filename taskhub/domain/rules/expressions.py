@@ -40,6 +40,7 @@ MAX_MS: Final = 50
 """Milliseconds for all rules of a call. What is compared after that is in doubt."""
 
 MEMBERS: Final[Mapping[str, frozenset[str]]] = {
+    "person": frozenset({"name", "role", "groups"}),
     "client": frozenset({"id", "name", "issuer", "subject", "scopes", "program"}),
     "server": frozenset({"name"}),
     "tool": frozenset({"name", "title", "annotations", "readOnly", "destructive", "idempotent", "openWorld"}),

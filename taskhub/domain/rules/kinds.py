@@ -41,6 +41,7 @@ DURATION: Final[Kinds] = frozenset({Kind.DURATION})
 
 MEMBERS: Final[Mapping[str, Mapping[str, Kinds]]] = {
     "client": {**dict.fromkeys(("id", "name", "issuer", "subject", "program"), TEXT), "scopes": LIST},
+    "person": {**dict.fromkeys(("name", "role"), TEXT), "groups": LIST},
     "server": {"name": TEXT},
     "tool": {
         **dict.fromkeys(("name", "title"), TEXT),

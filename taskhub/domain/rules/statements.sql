@@ -76,7 +76,8 @@ UPDATE membership SET governed_at = clock_timestamp() WHERE tenant_id = :tenant 
 SELECT t.public_id, t.tool_id, t.tool_name, t.created_at,
        CASE WHEN pg_column_size(t.arguments) <= :size THEN t.arguments END AS arguments,
        coalesce(t.client_info ->> 'name', '') AS program,
-       c.id AS context_id, c.name, c.issuer, c.subject, c.client_id, t.decided -> 'scopes' AS scopes
+       c.id AS context_id, c.name, c.issuer, c.subject, c.client_id, t.decided -> 'scopes' AS scopes,
+       th_signed_in(c) AS person
 FROM task AS t JOIN auth_context AS c ON c.id = t.context_id
 WHERE t.tenant_id = :tenant
 ORDER BY t.id DESC

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from taskhub.core.records import ToolRecord
-from taskhub.core.rules import Client, Rule, RuleList, Then, Verdict, check_rules
+from taskhub.core.rules import Client, Rule, RuleList, SignedIn, Then, Verdict, check_rules, signed_in
 from taskhub.domain.rules.decisions import Rules, check_expressions
 from taskhub.domain.rules.reads import present
 from taskhub.domain.rules.sentences import check_sentences
@@ -39,11 +39,12 @@ class _Call:
     subject: str
     client_id: str
     scopes: frozenset[str] | None
+    person: SignedIn
 
     @property
     def client(self) -> Client:
         """The client; its scopes are kept only of calls that were decided by rules."""
-        return Client(self.context_id, self.name, self.issuer, self.subject, self.client_id, self.scopes)
+        return Client(self.context_id, self.name, self.issuer, self.subject, self.client_id, self.scopes, self.person)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,12 @@ def _scopes(value: Any) -> frozenset[str]:
     return frozenset(statements.from_json(value))
 
 
-_CALLS = statements.many("calls_to_try", _Call, convert={"arguments": statements.from_json, "scopes": _scopes})
+def _person(found: Any) -> SignedIn:
+    return signed_in(statements.from_json(found))
+
+
+_CONVERT: Final[dict[str, Any]] = {"arguments": statements.from_json, "scopes": _scopes, "person": _person}
+_CALLS = statements.many("calls_to_try", _Call, convert=_CONVERT)
 
 
 def try_rules(tenant_id: int, rules: Sequence[Rule], offered: Iterable[ToolRecord], *, most: int = MAX_CALLS) -> Trial:

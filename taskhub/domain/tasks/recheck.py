@@ -3,13 +3,15 @@ it pass is over, and of a task that is run again."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from taskhub.core.bypass import passed
+from taskhub.core.names import OAUTH_ISSUER
 from taskhub.core.records import Actor, Claim, NewQuestion, ToolRecord
-from taskhub.core.rules import Client, Otherwise, Then, Verdict
+from taskhub.core.rules import NOBODY, Client, Otherwise, Then, Verdict, signed_in
 from taskhub.core.states import QuestionKind
 from taskhub.domain.catalogue.view import tool_by_id
 from taskhub.domain.changes import change, questions, who
@@ -21,6 +23,7 @@ from taskhub.store import statements
 from taskhub.store.models import Question, Task
 
 _DECIDE_AGAIN = statements.one("decide_again", bool)
+_SIGNED_IN = statements.one("signed_in", str)
 
 
 def runs_with(task: Task) -> dict[str, Any]:
@@ -42,6 +45,7 @@ def decide(task: Task, tool: ToolRecord, rules: Rules, arguments: dict[str, Any]
             client.subject,
             client.client_id,
             None if scopes is None else frozenset(scopes),
+            signed_in(json.loads(_SIGNED_IN(context=client.pk))) if client.issuer == OAUTH_ISSUER else NOBODY,
         ),
         tool,
         runs_with(task) if arguments is None else arguments,

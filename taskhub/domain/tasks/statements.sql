@@ -209,14 +209,18 @@ SELECT r_n AS n, r_existed AS existed, r_reused AS reused, r_id AS id, r_created
 FROM join_or_create_tasks(:wanted, :who);
 
 -- read: count_live_tasks(context bigint) -> int
-SELECT count(*) FROM task AS t WHERE t.context_id = :context AND t.ended_at IS NULL;
+-- The comparison of digests, which is always true, is one that only the index of live tasks has: a plan made while
+-- nothing was counted could take another index, and read all tasks that the client ever had.
+SELECT count(*) FROM task AS t
+WHERE t.context_id = :context AND t.ended_at IS NULL AND t.arguments_digest >= ''::bytea;
 
 -- read: count_open_approvals(context bigint) -> int
 -- From the tasks on, since a client has few that live; a plan for few open questions would read all of them.
 SELECT count(*) FROM task AS t CROSS JOIN LATERAL (
     SELECT q.id FROM question AS q WHERE q.task_id = t.id AND q.state = 'open' AND q.kind = 'approval' OFFSET 0
 ) AS o
-WHERE t.context_id = :context AND t.ended_at IS NULL AND t.state = 'input_required';
+WHERE t.context_id = :context AND t.ended_at IS NULL AND t.state = 'input_required'
+  AND t.arguments_digest >= ''::bytea; -- as in count_live_tasks
 
 -- read: known_key(context bigint, key text) -> bool
 SELECT exists(SELECT FROM task AS t WHERE t.context_id = :context AND t.idempotency_key = :key);
@@ -232,6 +236,9 @@ SELECT id, public_id, epoch, tenant_id, context_id, server_id, server_name, tool
        coalesce(w.decided ? 'preview', false) AS previewed
 FROM claim_tasks(:worker, :free, :lease_seconds, :per_context, :share, :scarce, :rooms, :since, :who) AS c
 LEFT JOIN LATERAL (SELECT t.runnable_at, t.decided FROM task AS t WHERE t.id = c.id LIMIT 1) AS w ON true;
+
+-- read: signed_in(context bigint) -> str
+SELECT th_signed_in(c)::text FROM auth_context AS c WHERE c.id = :context;
 
 -- write: decide_again(task bigint, epoch int, decided jsonb, approval json, refusal text, who text) -> bool
 SELECT decide_again(:task, :epoch, :decided, :approval, :refusal, :who);

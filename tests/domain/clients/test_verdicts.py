@@ -18,10 +18,10 @@ from taskhub.domain.clients.verdicts import Calls, Sample
 from taskhub.domain.rules.changes import save_rules
 from taskhub.domain.rules.explained import Why
 from taskhub.domain.rules.trial import MAX_SIZE
-from taskhub.store.models import AccessToken, AuthContext, Tenant, Tool
+from taskhub.store.models import AccessToken, AuthContext, Membership, Tenant, Tool
 from tests.console.admin import ADMIN
 from tests.domain.cost import statements
-from tests.factories import asking_about, make_context, make_server, make_task, make_tenant, make_tool
+from tests.factories import asking_about, make_context, make_person, make_server, make_task, make_tenant, make_tool
 
 pytestmark = pytest.mark.django_db
 
@@ -231,3 +231,25 @@ def test_without_a_call_they_are_what_the_schema_needs(tenant: Tenant) -> None:
     }
     schema(tool, **kinds, required=["text", "gone"])
     assert verdicts.sample(tenant.pk, context.pk, tool.id).arguments == {"text": ""}
+
+
+def test_rules_know_who_signed_in_the_application(tenant: Tenant) -> None:
+    tool, ada = make_tool(make_server(tenant), "pay"), make_person("operator", tenant, username="ada", groups=["hr"])
+    hides = Rule(name="hr only", when='!("hr" in person.groups)', then=Then.HIDE)
+    asks = Rule(name="operators", when='person.name == "ada" && person.role == "operator"', then=Then.ASK)
+    save(tenant, hides, asks)
+    application = AuthContext.objects.create(
+        tenant=tenant, issuer=OAUTH_ISSUER, subject=f"user:{ada.user_id}", client_id="app", name="ada with app"
+    )
+    other = make_context(tenant)
+
+    def become(context: AuthContext) -> Then:
+        return verdicts.try_call(tenant.pk, context.pk, tool.id, {}, program="", now=NOON).before.then
+
+    assert (become(application), become(other)) == (Then.ASK, Then.HIDE)
+    rows = {row.caller.id: row.outlook.then for row in verdicts.callers_of(tenant.pk, tool.id).rows}
+    assert rows == {application.pk: Then.ASK, other.pk: Then.HIDE}
+    Membership.objects.filter(user_id=ada.user_id).update(groups=["it"])
+    assert become(application) is Then.HIDE
+    Membership.objects.all().delete()
+    assert become(application) is Then.HIDE

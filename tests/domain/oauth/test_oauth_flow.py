@@ -56,6 +56,7 @@ def test_a_person_signs_a_program_in_and_it_acts_for_them(program: Program, ada:
     assert principal.name == "ada with Deployer"
     assert principal.scopes == frozenset(SCOPES)
     assert principal.audiences == {RESOURCE}
+    assert (principal.person.name, principal.person.role) == ("ada", ada.role)
     assert principal.expires_at is not None
     assert actions(tenant) == ["application.added", "consent.given", "token.issued"]
 

@@ -203,7 +203,7 @@ def test_all_arguments_together_are_a_map() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("tol.name == 'x'", "At character 1: there is no tol; there are args, client, server, time, tool."),
+        ("tol.name == 'x'", "At character 1: there is no tol; there are args, client, person, server, time, tool."),
         ("client.nmae == 'x'", "At character 1: client has the members id, issuer, name, program, scopes, subject."),
         ("client == 1", "client has the members"),
         ("1 == 1 == true", "At character 8: comparisons in a row need brackets."),

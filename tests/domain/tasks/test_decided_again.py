@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from taskhub.core.names import OAUTH_ISSUER
 from taskhub.core.records import Actor, TaskRecord
 from taskhub.core.rules import Client, Rule, Then
 from taskhub.core.states import Door, State
@@ -17,9 +18,10 @@ from taskhub.domain.rules.decisions import Rules
 from taskhub.domain.rules.reads import present
 from taskhub.domain.tasks import recheck
 from taskhub.domain.tasks.cancel import request_cancel
-from taskhub.store.models import Attempt, Event, Task, Tool
+from taskhub.store.models import Attempt, Event, Membership, Task, Tool
 from tests.domain import kit
 from tests.domain.kit import World
+from tests.factories import make_person
 
 pytestmark = pytest.mark.django_db
 
@@ -176,6 +178,19 @@ def test_people_are_asked_again_where_another_rule_asks(changed: Rule) -> None:
     asked = kit.opened(task.id)
     assert (asked.key, asked.group, asked.quorum) == ("approval-2", changed.group, changed.quorum)
     assert (asked.params["decided"]["rule"], asked.params["decided"]["version"]) == (changed.name, 2)
+
+
+def test_the_rules_decide_by_the_groups_that_the_person_has_now() -> None:
+    world = kit.make_world()
+    ada = make_person("operator", world.context.tenant, groups=["hr"])
+    world.context.issuer, world.context.subject = OAUTH_ISSUER, f"user:{ada.user_id}"
+    world.context.save()
+    task = Task.objects.select_related("context").get(pk=create(world).id)
+    save(world, Rule(name="hr only", when='!("hr" in person.groups)', then=Then.DENY))
+    listed = Rules(present(world.context.tenant_id))
+    assert recheck.decide(task, world.tool, listed).then is Then.ALLOW
+    Membership.objects.update(groups=[])
+    assert recheck.decide(task, world.tool, listed).then is Then.DENY
 
 
 def test_the_rules_decide_by_what_the_tool_has_become() -> None:

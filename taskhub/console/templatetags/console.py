@@ -465,6 +465,7 @@ def disk_full() -> bool:
 def bypass_in_force(request: HttpRequest, person: Person) -> Bypass | None:
     """The tenant's bypass that is in force, read once per request."""
     if not hasattr(request, "_bypass"):
+        # Kept with the request, whose type knows nothing of it.
         request._bypass = present_bypass(person.tenant_id)  # type: ignore[attr-defined]
     found: Bypass | None = request._bypass  # type: ignore[attr-defined]
     return found

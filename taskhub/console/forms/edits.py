@@ -14,7 +14,7 @@ from typing import Any, Final
 from django import forms
 from django.utils.html import format_html
 
-from taskhub.console.forms.questions import LONG_TEXT, form_field, json_value, local_time
+from taskhub.console.forms.questions import LONG_TEXT, form_field, json_value, local_time, tool_name
 from taskhub.core.asking import Asking
 from taskhub.core.errors import Invalid, TaskHubError
 from taskhub.core.rules import EVERY_ARGUMENT
@@ -38,14 +38,7 @@ class EditForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 2}),
         help_text="Kept in the audit log.",
     )
-    confirmed = forms.CharField(
-        required=False,
-        max_length=200,
-        label="Name of the tool",
-        widget=forms.TextInput(
-            attrs={"class": "mono", "autocomplete": "off", "autocapitalize": "off", "spellcheck": "false"}
-        ),
-    )
+    confirmed = tool_name()
     mark = forms.CharField(required=False, max_length=64, widget=forms.HiddenInput)
 
     def __init__(self, said: Asking, schema: Any, before: Mapping[str, Any], data: Any = None) -> None:

@@ -100,6 +100,18 @@ class RootsForm(forms.Form):
         return {"roots": self.cleaned_data["roots"]}
 
 
+def tool_name() -> forms.CharField:
+    """The input of the name of the tool, which has to be typed to approve a critical call."""
+    return forms.CharField(
+        required=False,
+        max_length=200,
+        label="Name of the tool",
+        widget=forms.TextInput(
+            attrs={"class": "mono", "autocomplete": "off", "autocapitalize": "off", "spellcheck": "false"}
+        ),
+    )
+
+
 class DecisionForm(forms.Form):
     """Approves or rejects a call. A rejection needs a reason, which the calling agent reads. `confirms`: the name of
     the tool, where it has to be typed to approve the call."""
@@ -115,14 +127,7 @@ class DecisionForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 3}),
         help_text="Required to reject. The caller sees it; always kept in the audit log.",
     )
-    confirmed = forms.CharField(
-        required=False,
-        max_length=200,
-        label="Name of the tool",
-        widget=forms.TextInput(
-            attrs={"class": "mono", "autocomplete": "off", "autocapitalize": "off", "spellcheck": "false"}
-        ),
-    )
+    confirmed = tool_name()
 
     def __init__(self, data: Any = None, *, confirms: str = "") -> None:
         super().__init__(data)

@@ -462,13 +462,9 @@ def disk_full() -> bool:
 
 
 @register.simple_tag
-def bypass_in_force(request: HttpRequest, person: Person) -> Bypass | None:
-    """The tenant's bypass that is in force, read once per request."""
-    if not hasattr(request, "_bypass"):
-        # Kept with the request, whose type knows nothing of it.
-        request._bypass = present_bypass(person.tenant_id)  # type: ignore[attr-defined]
-    found: Bypass | None = request._bypass  # type: ignore[attr-defined]
-    return found
+def bypass_in_force(person: Person) -> Bypass | None:
+    """The tenant's bypass that is in force."""
+    return present_bypass(person.tenant_id)
 
 
 @register.filter

@@ -1,7 +1,7 @@
 """Approvals for clients that make their calls themselves: the requests of `/api/v1/approvals`, without HTTP.
 
-A request is decided as a `tools/call` would be, by the same rules. What a rule allows gets a permit at once; what
-people are asked about is a task that is only decided (`core.versions.DECIDED_ONLY`).
+A request is decided as a `tools/call` would be, by the same rules. If they allow the call, it gets a permit at once. If
+people have to be asked, the request is a task that people decide and no worker runs (`core.versions.DECIDED_ONLY`).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Status(StrEnum):
     """Nobody decided in time, or the permit was not redeemed in time."""
     CANCELLED = "cancelled"
     FAILED = "failed"
-    """It came to nothing for another reason, such as that the tool has changed."""
+    """No decision was possible, for example because the tool has changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,8 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """The answer to a request. `id` is empty for a call that a rule denied, which is not kept. `page` is for people."""
+    """The answer to a request. `id` is empty if a rule denied the call, because such requests are not stored. `page`:
+    the address where people decide."""
 
     status: Status
     id: str = ""
@@ -97,7 +98,7 @@ class Approval:
 
 
 class NotRedeemed(Refused):
-    """The permit is the client's, but cannot be redeemed; `why` is a word for programs."""
+    """The permit belongs to the client, but cannot be redeemed. `why`: the reason as one word, for programs."""
 
     def __init__(self, why: str, message: str) -> None:
         super().__init__(message)
@@ -105,7 +106,7 @@ class NotRedeemed(Refused):
 
 
 class NoFit(Invalid):
-    """People are not asked about arguments that do not fit the tool's schema."""
+    """The arguments do not fit the tool's schema, so people are not asked."""
 
 
 _WHY: Final = {
@@ -120,7 +121,7 @@ _WHY: Final = {
 
 
 async def request_approval(hub: Hub, incoming: Incoming, wanted: Wanted, *, wait: float) -> Approval:
-    """Have a call decided, and wait so many seconds at most while people are asked.
+    """Have a call decided. If people are asked, wait at most `wait` seconds for their decision.
 
     Raises `NotFound` for a tool that is unknown or hidden from the client, `NoFit`, `Invalid`, `KeyReused`,
     `LimitReached` or `Unavailable`.
@@ -166,7 +167,7 @@ async def request_approval(hub: Hub, incoming: Incoming, wanted: Wanted, *, wait
 
 
 async def approval(hub: Hub, incoming: Incoming, public_id: str, *, wait: float) -> Approval:
-    """The client's request with this id, as it stands once it is decided, or after so many seconds. Raises
+    """The client's request with this id, as soon as it is decided, or undecided after `wait` seconds. Raises
     `NotFound`."""
     task = await known_task(hub, incoming.principal, public_id, DECIDED_ONLY)
     if task is not None:
@@ -188,10 +189,10 @@ async def cancel_approval(hub: Hub, incoming: Incoming, public_id: str) -> Appro
 async def redeem(
     hub: Hub, incoming: Incoming, public_id: str, *, permit: str, arguments: dict[str, Any], program: str = ""
 ) -> Approval:
-    """Redeem a permit for a call with these arguments, which its client then makes, once. The rules decide again: the
-    permit is not redeemed if they deny the call now, or ask for another approval than it had. `program` as in `Wanted`.
+    """Redeem a permit, so that its client may make one call with these arguments. The rules decide again: if they now
+    deny the call, or require an approval that it does not have, the permit is not redeemed. `program`: see `Wanted`.
 
-    Raises `NotFound` for a permit that is not the client's, and `NotRedeemed`.
+    Raises `NotFound` if the client has no such permit, and `NotRedeemed` if the permit cannot be redeemed.
     """
     principal = incoming.principal
     held = await _permit(hub, principal, public_id)
@@ -221,7 +222,7 @@ async def redeem(
 
 
 async def _check_rules(hub: Hub, incoming: Incoming, held: Permit, arguments: dict[str, Any], program: str) -> Verdict:
-    """What the rules say of the call now, if it may be made."""
+    """The verdict of the present rules, if they let the call be made. Raises `NotRedeemed` if they do not."""
     try:
         tool = await _tool(hub, incoming.principal, held.server, held.tool)
     except NotFound:
@@ -243,18 +244,19 @@ async def _check_rules(hub: Hub, incoming: Incoming, held: Permit, arguments: di
 
 
 async def _not_redeemed(hub: Hub, incoming: Incoming, held: Permit, why: str, message: str) -> NotRedeemed:
-    """The error, which is on record: at most once a minute for each permit and reason."""
+    """Record in the audit log why the permit is not redeemed, at most once a minute for each permit and reason, and
+    return the error to raise."""
     key = (held.public_id, str(why))
     if not hub.refused.get(key):
         hub.refused.keep(key, True, hub.refused.since())
         tenant, actor = incoming.principal.tenant_id, actor_of(incoming)
-        with suppress(Unavailable):  # it is refused all the same
+        with suppress(Unavailable):  # the permit is refused even if that cannot be recorded
             await hub.lanes.run(partial(record_refusal, held, str(why), tenant_id=tenant, actor=actor))
     return NotRedeemed(str(why), message)
 
 
 async def _tool(hub: Hub, principal: Principal, server: str, name: str) -> ToolRecord:
-    """The tool of that name at that server, as far as the client may know of it. Raises `NotFound`."""
+    """The tool of that name at that server. Raises `NotFound` if there is none that the client may see."""
     for tool in (await hub.catalogue(principal)).tools:
         if tool.name == name and tool.server_name == server:
             return tool
@@ -268,8 +270,8 @@ async def _permit(hub: Hub, principal: Principal, public_id: str) -> Permit | No
 
 
 async def _decided(hub: Hub, incoming: Incoming, made: Made, wait: float) -> Approval:
-    """The request of this task, as it stands once it is decided, or after so many seconds; at once if `MAX_WAITS`
-    requests of the client wait."""
+    """The request of this task, as soon as it is decided, or undecided after `wait` seconds; at once if `MAX_WAITS`
+    requests of the client already wait."""
     topic, client = run_topic(made.task.public_id), incoming.principal.context_id
     with hub.hints.watch(topic) as bell:
         task = await fresh_since(hub, made)
@@ -288,7 +290,7 @@ async def _decided(hub: Hub, incoming: Incoming, made: Made, wait: float) -> App
 
 
 async def _nothing() -> None:
-    """A client that leaves reads the decision later."""
+    """Do nothing if the client disconnects: it can ask for the decision later."""
 
 
 async def _of_task(hub: Hub, incoming: Incoming, task: TaskRecord) -> Approval:
@@ -305,7 +307,7 @@ async def _of_task(hub: Hub, incoming: Incoming, task: TaskRecord) -> Approval:
         (said,) = jsonx.decode((task.result_json or "").encode())["content"]
         return Approval(Status.DENIED, task.public_id, said["text"])
     permit = await _permit(hub, incoming.principal, task.public_id)
-    if permit is None:  # it was kept for its time
+    if permit is None:  # deleted, since its time is over
         return Approval(Status.EXPIRED, task.public_id, _WHY[Redemption.EXPIRED])
     return _of_permit(permit)
 

@@ -55,7 +55,7 @@ def console_at(hub: Hub, incoming: Incoming) -> str:
 
 
 def need_small_client(incoming: Incoming, client_info: Any, capabilities: Any) -> None:
-    """Raises -32602 for a client that says more of itself than `MAX_CLIENT`: it is stored with every call."""
+    """Raises -32602 if both together are larger than `MAX_CLIENT`, because they are stored with every call."""
     if len(incoming.body) > MAX_CLIENT and len(jsonx.encode([client_info, capabilities])) > MAX_CLIENT:
         raise WireError(INVALID_PARAMS, f"clientInfo and the capabilities are larger than {MAX_CLIENT} bytes together")
 
@@ -92,9 +92,9 @@ async def wanted(hub: Hub, principal: Principal, params: dict[str, Any]) -> tupl
 async def judged(
     hub: Hub, incoming: Incoming, tool: ToolRecord, arguments: dict[str, Any], client_info: dict[str, Any]
 ) -> tuple[Verdict, str]:
-    """The verdict of the tenant's rules on a call, and the error, as text for the model, of one that is not made: it is
-    denied; or it needs an approval, and its arguments do not fit the tool's `inputSchema`, so people are not asked
-    about it. The error is empty for every other call, whose arguments the server checks."""
+    """The verdict of the tenant's rules on a call, and the error as text for the model if the call is not made. That is
+    so if the rules deny it, or if it needs an approval but its arguments do not fit the tool's `inputSchema`. For any
+    other call the error is empty, and the server checks the arguments."""
     name = client_info.get("name")
     rules = (await hub.catalogue(incoming.principal)).rules
     program = name if isinstance(name, str) else ""
@@ -131,7 +131,7 @@ async def _recorded(
         arguments=arguments,
         actor=actor_of(incoming),
     )
-    with suppress(Unavailable):  # the verdict counts all the same
+    with suppress(Unavailable):  # the verdict counts even if it cannot be recorded
         await hub.lanes.run(record)
 
 
@@ -161,7 +161,8 @@ async def fresh(hub: Hub, task: TaskRecord) -> TaskRecord:
 
 
 async def fresh_since(hub: Hub, made: Made) -> TaskRecord:
-    """The task, whose `run_topic` the caller watches: read again, unless it was just made and has not run yet."""
+    """The task as it is now; not read again if it was just made and cannot have run yet. Watch its `run_topic` before
+    the call."""
     if made.moment is None or hub.hints.rung_since(made.moment, run_topic(made.task.public_id)):
         return await fresh(hub, made.task)
     return made.task
@@ -185,7 +186,7 @@ class Made:
     existed: bool = False
     """Whether the call found or joined an earlier task."""
     moment: int | None = None
-    """A moment (`Hints.now`) before the task was made; `None` if it may have changed since `task` was read."""
+    """A moment (`Hints.now`) before the task was made; `None` if the task may have changed since then."""
 
 
 async def create(
@@ -197,7 +198,7 @@ async def create(
 
 
 async def created(hub: Hub, incoming: Incoming, **details: Any) -> Made:
-    """As `create`; the result also says whether the call found or joined an earlier task."""
+    """As `create`, but the result also says whether the call found or joined an earlier task."""
     principal = incoming.principal
     new = NewTask(tenant_id=principal.tenant_id, context_id=principal.context_id, **details)
     moment = hub.hints.now()
@@ -286,9 +287,9 @@ async def known_task(hub: Hub, principal: Principal, public_id: str, revision: s
 
 
 async def store_answers(hub: Hub, incoming: Incoming, task: TaskRecord, responses: dict[str, Any]) -> None:
-    """Store the answers to open questions of the client, and what it says to requests to open a page, which answers no
-    question. Other keys are ignored. Raises `Invalid`, with a pointer, before anything is stored if an answer does not
-    fit what was asked."""
+    """Store the client's answers to open questions, and its responses to requests to open a page, which do not answer
+    the question. Other keys are ignored. Raises `Invalid`, with a pointer, before anything is stored if an answer does
+    not fit what was asked."""
     wanted: list[tuple[OpenQuestion, Any]] = [
         (question, responses[question.key]) for question in answerable(task) if question.key in responses
     ]
@@ -312,7 +313,7 @@ async def store_answers(hub: Hub, incoming: Incoming, task: TaskRecord, response
 
 @contextmanager
 def _pointed_at(key: str) -> Iterator[None]:
-    """Lets the pointer of an `Invalid` begin at the answer of this key."""
+    """In the block, put the path of this key's answer before the pointer of an `Invalid`."""
     try:
         yield
     except Invalid as error:

@@ -97,12 +97,13 @@ _AT_THE_TAIL: Final = re.compile(rb"((?:," + _MEMBER + rb")+)\}\s*\Z")
 
 
 def from_ends(head: bytes, tail: bytes) -> Envelope | None:
-    """The id and the method of a request of which only the first and the last bytes were kept; its params are left
-    empty. Both are found if they stand next to the outermost braces, where all known clients put them. `None` if one of
-    them is missing, as in notifications and responses.
+    """A request with its id and method but without params, read from the first and the last bytes of a body. Both are
+    found if they stand next to the outermost braces, where all known clients put them. `None` if one of them is
+    missing, as in notifications and responses.
 
-    A member that is found is one of the message itself, not of a nested object: the first brace opens the message and
-    the last one closes it. The tail cannot begin inside a string, because that string would not be closed.
+    What is found is a member of the message itself, never of a nested object, because the first brace opens the message
+    and the last one closes it. A tail that begins inside a string is not mistaken for JSON, because that string would
+    not be closed.
     """
     seen: dict[str, Any] = {}
     for found in (_AT_THE_HEAD.match(head), _AT_THE_TAIL.search(tail)):
@@ -148,8 +149,8 @@ def error_reply(
     error: WireError,
     status_of: Callable[[int], int] = http_status,
 ) -> Reply:
-    """The error as JSON, with the HTTP status that its revision gives it. Never HTML and never empty: a client that
-    negotiates a version reads the code in it."""
+    """The error as JSON, with the HTTP status that the revision has for it (`status_of`). The body is never HTML and
+    never empty, because a client that negotiates a version reads the error code there."""
     headers = dict(JSON)
     if error.retry_after:
         headers["Retry-After"] = str(error.retry_after)

@@ -19,8 +19,8 @@ UNAVAILABLE: Final = 50300
 
 
 class WireError(Exception):
-    """A JSON-RPC error to answer with. `status` is the HTTP status; 0 stands for the one that the revision has for
-    `code`. `retry_after` is in seconds; 0 for none."""
+    """A JSON-RPC error to answer with. `status` is the HTTP status; if it is 0, the revision chooses one for `code`.
+    `retry_after` is in seconds; 0 for none."""
 
     def __init__(self, code: int, message: str, data: Any = None, *, status: int = 0, retry_after: int = 0) -> None:
         super().__init__(message)
@@ -78,9 +78,8 @@ OUR_OWN: Final = range(-32768, -31999)
 """The range of codes that JSON-RPC and MCP reserve."""
 
 PASSED_ON: Final = frozenset({INVALID_PARAMS, INTERNAL_ERROR, MISSING_CAPABILITY})
-"""The codes in the reserved range (`OUR_OWN`) that are passed on from servers. Any other would be taken for an error of
-the hub: "method not found" as if the hub had no such method, "unsupported version" as an invitation to try another
-(B26-33)."""
+"""The codes in the reserved range (`OUR_OWN`) that are passed on from servers. A client would take any other for an
+error of the hub: after "unsupported version", for example, it would try another version with the hub (B26-33)."""
 
 
 def of_server(code: int, message: str, data: Any = None) -> WireError:

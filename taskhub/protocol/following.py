@@ -1,4 +1,4 @@
-"""The resources of which one stream sends changes, in any revision."""
+"""The resources whose changes one stream sends to its client, in any revision."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ FOLLOW_SECONDS = 2.0
 
 class Following:
     """The resources that one stream follows. Watch `topics`, call `start`, then `changed` after each ring and `renew`
-    now and then, and `stop` at the end. Until it stops or expires, workers are subscribed to these resources at the
-    servers."""
+    at least every `INTEREST_SECONDS`, and `stop` at the end. In between, workers are subscribed to these resources at
+    the servers."""
 
     def __init__(self, hub: Hub, found: Catalogue, uris: Iterable[str]) -> None:
         self._hub = hub
@@ -47,8 +47,7 @@ class Following:
         return [follow_topic(self._holder), *self._by_topic] if self._wanted else []
 
     async def start(self, bell: Bell) -> None:
-        """Record the interest and wait until servers have agreed, `FOLLOW_SECONDS` at most: changes after that are
-        reported."""
+        """Record the interest and wait until servers have agreed to report changes, `FOLLOW_SECONDS` at most."""
         await self.renew()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + FOLLOW_SECONDS

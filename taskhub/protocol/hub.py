@@ -28,13 +28,13 @@ from taskhub.lib.schemas import Checker
 from taskhub.lib.signing import Signer
 
 RECORDED_SECONDS: Final = 60.0
-"""How long the same verdict, which denied a call or which rules on trial would give, is not recorded again for its
+"""A verdict that denied a call, or that rules on trial would give, is recorded at most once in so many seconds for each
 client and tool."""
 MOST_LATER: Final = 10_000
-"""Most pieces of work that `Hub.later` has waiting in one process."""
+"""Most pieces of work that wait in `Hub.later`, in one process."""
 
 REMEMBERED: Final = 4_096
-"""Of how many rings one process remembers the topics."""
+"""How many rings one process remembers, with their topics."""
 
 
 class Bell(asyncio.Event):
@@ -56,8 +56,8 @@ class Bell(asyncio.Event):
 
 
 class Hints:
-    """The requests of this process that wait for news, by topic. A ring says "look again", never what is new. After a
-    gap in the listener all are rung, so a lost hint costs one look."""
+    """The requests of this process that wait for news, by topic. A ring says "look again", never what is new. When the
+    listener has reconnected, all are rung, since hints may have been lost."""
 
     def __init__(self) -> None:
         self._waiting: defaultdict[str, set[Bell]] = defaultdict(set)
@@ -87,10 +87,10 @@ class Hints:
             bell.ring(topic)
 
     def ring_all(self, *, lost: bool = False) -> None:
-        """Ring all waiters with `STANDING`, so that each checks whether it may stay. `lost`: hints of any topic may
-        have been lost, so ring their own topics too."""
+        """Ring all waiters with `STANDING`, so that each checks whether its client may still wait. `lost`: hints of any
+        topic may have been lost, so ring every watched topic too."""
         if lost:
-            self._rings += REMEMBERED  # any topic may have been among them
+            self._rings += REMEMBERED  # the lost hints may have been of any topic
         for topic, bells in self._waiting.items():
             for bell in bells:
                 bell.ring(STANDING)
@@ -98,12 +98,12 @@ class Hints:
                     bell.ring(topic)
 
     def now(self) -> int:
-        """This moment, for `rung_since`."""
+        """The present moment, as a number of rings, for `rung_since`."""
         return self._rings
 
     def rung_since(self, moment: int, topic: str) -> bool:
-        """Whether `topic` may have rung since `moment`. If not, whoever watches it from now on may rely on what was
-        read at that moment."""
+        """Whether `topic` may have rung since `moment`. If not, a caller that watches it from now on may rely on what
+        was read at that moment."""
         rings = self._rings - moment
         return rings >= REMEMBERED or topic in islice(reversed(self._rung), rings)
 
@@ -156,7 +156,7 @@ class Hub:
     versions: tuple[str, ...]
     """The versions that `/mcp` serves, newest first."""
     leave_seconds: float = 20.0
-    """Seconds for which a call goes on whose caller left, so that the same call can join it."""
+    """Seconds for which a call goes on after its caller left, so that the same call can join it."""
     address: str = ""
     """The address of the console for people; if it is empty, the address that the client used."""
     profiles: frozenset[str] = frozenset()
@@ -164,10 +164,11 @@ class Hub:
     mounts: frozenset[str] = frozenset()
     """The places below `/mcp` that are open."""
     shown: Callable[[TaskRecord], Mapping[str, object] | None] = lambda task: None
-    """A task as its own revision shows it: `registry.shown`, passed in because `registry` imports this module."""
+    """Returns a task as its own revision shows it. It is `registry.shown`, passed in because `registry` imports this
+    module."""
     served: Callable[[str, str, float], None] = lambda method, version, seconds: None
-    """Called for each request that was answered, with its method and version, both known names, and the seconds that it
-    took."""
+    """Called for each request that was answered, with its method, its version and the seconds that it took. Method and
+    version are always known names."""
     failed: Callable[[int], None] = lambda code: None
     """Called with the code of each answer that was an error."""
     requests: Buckets | None = None
@@ -182,11 +183,11 @@ class Hub:
     waits: Counter[int] = field(default_factory=Counter)
     """How many requests of each client wait for a decision (`protocol.approvals`)."""
     told: dict[str, int] = field(default_factory=dict)
-    """By public id of a task, its version that streams of this process sent last. Since a hint may be lost,
-    `push.listener` compares these versions with the database now and then."""
+    """By public id of a task, the version of it that streams of this process sent last. `push.listener` compares these
+    with the database now and then, because a hint may be lost."""
     reauth_limit: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
-    """Limits how many streams check at a time whether they may stay when all were rung together, so that calls are not
-    held up."""
+    """When all streams are rung together, limits how many of them check at a time whether they may stay, so that calls
+    are not held up."""
     polled: dict[int, float] = field(default_factory=dict)
     """When tasks were last polled, by task id, to be stored in batches."""
     seen: dict[int, float] = field(default_factory=dict)
@@ -244,7 +245,7 @@ class Hub:
 
     def admit(self, principal: Principal, address: str, size: int) -> None:
         """Count a request of `size` bytes. Raises `LimitReached` if its client exceeds its rates. Callers without a
-        token share one context, so each network of them counts as a client."""
+        token share one context, so they are counted by network."""
         client: Hashable = principal.context_id
         if principal.anonymous:
             client = (principal.context_id, network(address))
@@ -260,7 +261,7 @@ class Hub:
         return known.seen_by(client_of(principal))
 
     def brought(self, task: TaskRecord, context_id: int) -> None:
-        """Count that this client is given the task's result or error, if it has one."""
+        """Note, for the counts by client, that this client is given the task's result or error, if there is one."""
         if task.result_json is not None or task.error_json is not None:
             self.outcomes.note(task.id, context_id)
 

@@ -1,5 +1,5 @@
-"""Notifications for a caller that waits: progress and log lines of the tool, and whom the call waits for. They have the
-same shape in all revisions."""
+"""Notifications for a caller that waits: the tool's progress and log lines, and who has to answer before the call goes
+on. They have the same shape in all revisions."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from taskhub.protocol.wire.tasks import answerable
 LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 SYNTHETIC_STEP: Final = 1e-9
-"""By how much `progress` grows in a second if the hub makes the number up. Numbers must increase (B26-80), whichever
-process resumes a stream, and after a day must still be small beside a tool that counts from 0 to 1."""
+"""By how much `progress` grows in a second in notifications that the hub itself makes. The number must increase
+(B26-80), also when another process resumes the stream, and after a day must still be small for a tool that counts from
+0 to 1."""
 
 
 def progress_token(meta: dict[str, Any]) -> str | int | None:
@@ -103,8 +104,8 @@ class Lines:
         return [self._numbered(self._token, line, reached + SYNTHETIC_STEP * seconds)]
 
     def _numbered(self, token: str | int, line: StoredLine, number: float) -> bytes:
-        """The notification of the line with `number` as its progress, or the next larger float if that is not above the
-        number sent last."""
+        """The notification of the line, with `number` as its progress. If `number` is not above the last one that was
+        sent, the next larger float is sent instead."""
         self._sent = number if number > self._sent else math.nextafter(self._sent, math.inf)
         return progress_message(token, replace(line, progress=self._sent), self._meta)
 

@@ -20,8 +20,8 @@ from taskhub.protocol.revisions.v2026_07_28 import methods as v2026_07_28
 _Some = tuple[Revision[Any], ...]
 
 IN_ORDER: Final[_Some] = (v2025_11_25.REVISION, v2026_07_28.REVISION, sep_2557.REVISION)
-"""All revisions, the oldest first on each mount. A message that is of no revision of its mount goes to the newest one,
-which answers with the error."""
+"""All revisions, the oldest first on each mount. A message that belongs to none of the revisions of its mount goes to
+the newest, which answers with an error."""
 
 MOUNTS: Final = tuple(dict.fromkeys(revision.mount for revision in IN_ORDER if revision.mount))
 """The places below `/mcp` that serve one revision each, which a client chooses by the address."""
@@ -35,7 +35,7 @@ PROFILES: Final = frozenset(profile for revision in IN_ORDER for profile in revi
 REVISIONS: Final[Mapping[str, Revision[Any]]] = MappingProxyType(
     {name: revision for revision in reversed(IN_ORDER) for name in (*revision.methods, *revision.profiles)}
 )
-"""The revisions by all values that `revision` of a task may have."""
+"""The revision for each value that `revision` of a task may have."""
 
 
 def check_named(revisions: Collection[str]) -> None:
@@ -49,15 +49,16 @@ def check_named(revisions: Collection[str]) -> None:
 
 
 def open_revisions(mount: str, versions: tuple[str, ...]) -> Iterator[Revision[Any]]:
-    """The revisions on this mount that serve at least one of `versions`, the versions of `/mcp` that are
-    switched on. A revision with a mount of its own is not checked: while it is switched off, its mount is not there."""
+    """The revisions on this mount that serve at least one of `versions`, the versions of `/mcp` that are switched on.
+    `versions` do not matter for a revision with a mount of its own, because that mount exists only while it is switched
+    on."""
     on_mount = (revision for revision in IN_ORDER if mount == revision.mount)
     return (revision for revision in on_mount if mount or any(version in versions for version in revision.methods))
 
 
 @cache
 def _revisions(mount: str, versions: tuple[str, ...]) -> tuple[_Some, Revision[Any], _Some]:
-    """On a mount: all revisions but the newest, the newest, and those that are open."""
+    """Of a mount, all revisions but the newest, the newest, and those of `open_revisions`."""
     *older, newest = (revision for revision in IN_ORDER if mount == revision.mount)
     return tuple(older), newest, tuple(open_revisions(mount, versions))
 
@@ -65,8 +66,8 @@ def _revisions(mount: str, versions: tuple[str, ...]) -> tuple[_Some, Revision[A
 def revision_of(
     message: Envelope | Response, headers: Mapping[str, str], mount: str, versions: tuple[str, ...]
 ) -> Revision[Any]:
-    """The revision that this message is of, among those on its mount. If that is switched off, an `initialize` raises
-    -32022, which names the versions that are served; any other message goes to the newest revision."""
+    """The revision of a message, among those on its mount. If that revision is switched off: raises -32022 with the
+    versions that are served for an `initialize`, and returns the newest revision for any other message."""
     older, newest, served = _revisions(mount, versions)
     revision = next((one for one in older if one.speaks(message, headers)), newest)
     if revision in served:
@@ -82,7 +83,7 @@ def revision_of(
 
 
 def shown(task: TaskRecord) -> Mapping[str, object] | None:
-    """The present result of `tasks/get` for the task's owner, in the form of the task's revision; `None` if the caller
-    has no handle, or the revision does not exist any more. For the console's wire view."""
+    """The present result of `tasks/get` for the task's owner, in the form of the task's revision. `None` if the caller
+    was given no handle, or the revision no longer exists. For the console's wire view."""
     revision = REVISIONS.get(task.revision)
     return None if revision is None else revision.shown(task)

@@ -37,7 +37,7 @@ from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming
 
 SCOPE: Final = "tasks:call"
-"""The scope that a token needs for a request to a server, by a tool call or by one of these methods."""
+"""The scope that a token needs for tool calls and for these methods."""
 
 STATE_SECONDS = 86_400
 MAX_SERVERS_ASKED = 3
@@ -49,9 +49,9 @@ MAX_VALUES = 100
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The parts of a request that may be answered by questions. `capabilities` are those that the caller declared,
-    which decide what it can be asked; `responses` and `state` belong to an earlier `NeedsInput`. `revision`: the one
-    that the caller speaks, if that may matter to the server."""
+    """The parts of a request that the server may answer with questions. `capabilities` are declared by the caller and
+    say which questions it can answer; `responses` and `state` belong to an earlier `NeedsInput`. `revision`: the
+    caller's, if that may matter to the server."""
 
     capabilities: dict[str, Any]
     responses: dict[str, Any] | None = None
@@ -62,9 +62,9 @@ class Round:
 
 async def get_prompt(hub: Hub, incoming: Incoming, params: dict[str, Any], round_: Round) -> RelayOutcome:
     """The prompt as its server fills it in. If the server asks something, the outcome is a `NeedsInput` with a signed
-    state: send that to the caller, and pass it on to this function when the caller returns it with the answers
-    (`round_`). Raises `WireError` for a mistake of the caller, `ScopeMissing`, `LimitReached`, and `Unavailable` if no
-    worker lives."""
+    state: send both to the caller, and pass the state in `round_` when the caller sends it back with the answers.
+    Raises `WireError` for a mistake of the caller, `ScopeMissing`, `LimitReached`, and `Unavailable` if no worker is
+    running."""
     calls.need_scope(incoming.principal, SCOPE)
     name, arguments = params.get("name"), params.get("arguments")
     if not isinstance(name, str):
@@ -147,9 +147,9 @@ async def complete(hub: Hub, incoming: Incoming, params: dict[str, Any]) -> Answ
 
 def servers_of(found: Catalogue, uri: str) -> tuple[Upstream, ...]:
     """The servers that may have the resource, most likely first: the one that lists it, else those with a template that
-    matches. A URI that no server lists may still be valid, because tools return links to such resources: for it, the
-    servers with resources of the same scheme, or the only server with resources. No other server is asked, since a URI
-    may hold what its owner would not tell a stranger. Empty for a resource of a disabled server."""
+    matches. A URI that no server lists may still be valid, because tools return links to such resources: then the
+    servers with resources of the same scheme, or the only server with resources. No other server is asked, because a
+    URI may contain a secret of the server that made it. Empty for a resource of a disabled server."""
     listed = found.resource(uri)
     if listed is not None:
         ids = [listed.server_id]
@@ -172,8 +172,8 @@ def servers_of(found: Catalogue, uri: str) -> tuple[Upstream, ...]:
 
 
 def _referred(found: Catalogue, ref: Any) -> tuple[OfferRecord, dict[str, str]]:
-    """The prompt or template of a completion, and the `ref` to it under its name at the server. Raises -32602 if it is
-    unknown."""
+    """The prompt or template of a completion, and the `ref` to send to its server, which has the server's own name for
+    it. Raises -32602 if it is unknown."""
     kind = ref.get("type") if isinstance(ref, dict) else None
     name = ref.get("name" if kind == "ref/prompt" else "uri") if isinstance(ref, dict) else None
     if kind not in ("ref/prompt", "ref/resource") or not isinstance(name, str):
@@ -201,7 +201,7 @@ def _server_of(offer: OfferRecord) -> Upstream:
 
 @dataclass(frozen=True, slots=True)
 class _Continued:
-    """An earlier round, as its signed state has it: the server that asked, the server's own state, and its questions by
+    """An earlier round, read from its signed state: the server that asked, the server's own state, and its questions by
     key."""
 
     server_id: int
@@ -210,7 +210,8 @@ class _Continued:
 
 
 def _of_round(incoming: Incoming, round_: Round, asked: _Continued | None) -> dict[str, Any]:
-    """The part of a round that is sent to the server. Raises `ScopeMissing` for answers that the token may not give."""
+    """The answers and the state that are sent to the server. Raises `ScopeMissing` for answers that the token may not
+    give."""
     if round_.responses:
         calls.need_scope(incoming.principal, "tasks:answer")
     given = {} if asked is None else _counting(round_, asked.requests)
@@ -224,7 +225,7 @@ def _of_round(incoming: Incoming, round_: Round, asked: _Continued | None) -> di
 
 def _counting(round_: Round, requests: dict[str, Any]) -> dict[str, Any]:
     """The answers that are passed on to the server: those that fit a question of the earlier round and that this client
-    may give, without members that were not asked for. The server asks again for the rest (B26-65)."""
+    may give, without members that were not asked for. For the others, the server asks again (B26-65)."""
     found: dict[str, Any] = {}
     for key, response in (round_.responses or {}).items():
         request = requests.get(key)
@@ -242,8 +243,8 @@ def _digest(request: list[Any]) -> str:
 
 
 def _signed(hub: Hub, incoming: Incoming, request: list[Any], server_id: int, outcome: RelayOutcome) -> RelayOutcome:
-    """The outcome; a `NeedsInput` gets a state that the hub signs, bound to the caller and the request (B26-64). The
-    server's own state is inside, readable to the caller unless the server encrypts it."""
+    """The outcome; the state of a `NeedsInput` is replaced by one that the hub signs, bound to the caller and the
+    request (B26-64). It contains the server's own state, which the caller can read unless the server encrypts it."""
     if not isinstance(outcome, NeedsInput):
         return outcome
     bound = [incoming.principal.context_id, _digest(request), server_id, outcome.state, outcome.requests]
@@ -284,9 +285,9 @@ async def _relayed(
 
 
 async def _outcome(hub: Hub, relay_id: int, bell: asyncio.Event) -> RelayOutcome | None:
-    """The outcome, as soon as it is there; `None` if it does not come in time."""
+    """The outcome as soon as there is one; `None` if there is none within `RELAY_SECONDS` and a second."""
     loop = asyncio.get_running_loop()
-    # The worker's own limit is over a second before: its error can say what was missing.
+    # The worker gives up a second earlier, and its error can say why.
     deadline = loop.time() + RELAY_SECONDS + 1.0
     while (left := deadline - loop.time()) > 0:
         await calls.rung(bell, min(calls.RECHECK_SECONDS, left))

@@ -55,8 +55,8 @@ class Revision(Generic[R]):
     shown: Callable[[TaskRecord], Mapping[str, object] | None]
     """A task of this revision as `tasks/get` would show it; `None` for a task without a handle."""
     speaks: Callable[[Envelope | Response, Mapping[str, str]], bool] = lambda message, headers: True
-    """Whether the message is of this revision. Not called for the newest revision of a mount, which gets every message
-    that is of no other."""
+    """Whether the message belongs to this revision. Not called for the newest revision of a mount, which gets all
+    messages that belong to no other."""
     verbs: Mapping[str, Verb] = field(default_factory=dict)
     """The handlers of requests without a body, by HTTP method."""
     status_of: Callable[[int], int] = http_status
@@ -64,6 +64,6 @@ class Revision(Generic[R]):
     statuses_sent_as_200: frozenset[int] = frozenset()
     """Statuses that this revision replaces by 200; the error in the body stays."""
     mount: str = ""
-    """The place below `/mcp` where alone this revision is served; empty if it is served at `/mcp` itself."""
+    """The path below `/mcp` at which this revision is served; empty if it is served at `/mcp` itself."""
     profiles: tuple[str, ...] = ()
-    """The profiles: ways of speaking its versions that are no versions of their own."""
+    """The names of its profiles: variants of its versions that have no version of their own."""

@@ -28,7 +28,8 @@ from taskhub.protocol.plain.interim import interim_result
 
 LEFT: Final = "The caller left"
 CUT_OFF_SECONDS: Final = (1.0, 5.0, 20.0, 60.0)
-"""When to try to record that the hub itself ended a call's stream: only the first success changes anything."""
+"""After how many seconds each to try to record that the hub itself ended a call's stream. Once recorded, further tries
+have no effect."""
 PATIENCE_OVER: Final = "An interim result was given"
 
 
@@ -62,13 +63,13 @@ class Caller:
         }
 
     def told_at_once(self, task: TaskRecord) -> bool:
-        """Whether the caller gets its interim result now, whatever its patience: the task waits for an answer that
-        nobody gives but its model, with the hub's own tool."""
+        """Whether the caller gets its interim result now, whatever its patience, because only its model can give the
+        answer that the task waits for, with the hub's own tool."""
         return self.settings.tools and any(question.by_tool for question in task.questions)
 
     def seconds_left(self, task: TaskRecord) -> float | None:
-        """Seconds until the caller's patience is over; `None` if it waits until the task ends. It does so, whatever its
-        patience, if it could do nothing with an interim result: it is not listed the hub's own tools, and its call
+        """Seconds until the caller's patience is over; `None` if it waits until the task ends. It always waits that
+        long if it could not go on after an interim result, because it does not see the hub's own tools and its call
         cannot be joined."""
         if self.told_at_once(task):
             return 0.0
@@ -93,23 +94,23 @@ class Caller:
         )
 
     async def has(self, task: TaskRecord) -> None:
-        """Record that the caller was given the task's outcome. If an earlier caller had left the task, the same call is
-        a new one from now on."""
+        """Record that the caller was given the task's outcome. If an earlier caller had left the task, the same call no
+        longer joins it."""
         if task.left_at is not None:
             await self.hub.lanes.run(fetched, task.id)
 
     async def leaves(self, task: TaskRecord, *, cancels: bool, timed_out: bool = False) -> None:
-        """Record that the caller left without an answer, and learn from it how long its program waits. If its revision
-        takes leaving for a cancellation (`cancels`), the task is cancelled: after `hub.leave_seconds`, in which the
-        same call may join it, or at once if it cannot be joined. `timed_out`: the client said that its request timed
-        out."""
+        """Record that the caller left without an answer, and learn from that how long its program waits. `cancels`: in
+        its revision, a caller that leaves cancels its task. Then the task is cancelled after `hub.leave_seconds`, in
+        which the same call may join it, or at once if it cannot be joined. `timed_out`: the client said that its
+        request timed out."""
         waited = asyncio.get_running_loop().time() - self.began
         actor = self._actor(LEFT)
         left_at = await self.hub.lanes.run(leave, task.id, self.waiter, actor=actor)
         if left_at is None or self.hub.closing.is_set():
             return  # another caller waits, or this one had left already; or this process shuts down
         patience = self.settings.patience(self.client_info)
-        teaches = patience.why != "set" and not self.incoming.principal.anonymous  # who shares its client with all
+        teaches = patience.why != "set" and not self.incoming.principal.anonymous  # these share one client
         if teaches and (patience.seconds is None or waited < patience.seconds):
             context_id = self.incoming.principal.context_id
             await self.hub.lanes.run(learn, context_id, self.client_info, int(waited * 1_000), certain=timed_out)
@@ -121,26 +122,26 @@ class Caller:
             self.hub.later(self.hub.leave_seconds, partial(self._cancel_left, task.id, left_at, actor))
 
     def cut_off(self, task: TaskRecord) -> None:
-        """The hub cannot go on serving the caller, because the database does not answer. Nobody has left; but the same
-        call has to find its result, so it is recorded that nobody waits, as soon as the database answers again."""
+        """End the wait because the database does not answer. As soon as it does, it is recorded that nobody waits for
+        the task, so that the same call can join it."""
         for seconds in CUT_OFF_SECONDS:
             self.hub.later(seconds, partial(self._not_waiting, task.id))
 
     async def _not_waiting(self, task_id: int) -> None:
-        # As after an interim result: no event says that the caller left.
+        # `interim`: no event says that the caller left, since it was the hub that ended the wait.
         await self.hub.lanes.run(leave, task_id, self.waiter, actor=self._actor(LEFT), interim=True)
 
     async def again(self, waited: float) -> Caller:
-        """The caller, with a new patience: its program made the same request `waited` seconds ago, and that request is
-        still served, so the program gave it up without notice."""
+        """The caller, with a new patience. Call this if the program made the same request `waited` seconds ago and that
+        request is still served: the program must have given it up without notice."""
         patience = self.settings.patience(self.client_info).seconds
         if waited < SOONEST_BACK or (patience is not None and waited > patience * OF_ANSWERED):
             return self  # too soon to tell, or the earlier request was about to get its interim result
         return await self._less(waited)
 
     async def unheard(self) -> Caller:
-        """The caller, with a new patience: its program was given an interim result for the same call and makes the call
-        again, although it is listed the hub's tools to go on with. So the interim result may have come too late."""
+        """The caller, with a new patience. Call this if its program was given an interim result and makes the same call
+        again, although it could go on with the hub's tools: the interim result may have come too late."""
         patience = self.settings.patience(self.client_info).seconds
         if patience is None or patience <= LEAST_UNHEARD or not self.settings.tools:
             return self
@@ -161,7 +162,7 @@ class Caller:
 
 
 async def caller_of(hub: Hub, incoming: Incoming, client_info: dict[str, Any]) -> Caller:
-    """The caller of a request that begins now. No query while the settings of its client are cached."""
+    """The caller of a request that begins now. Makes no query while the settings of its client are cached."""
     context_id = incoming.principal.context_id
     known = cached_settings(context_id)
     if known is None:

@@ -1,8 +1,8 @@
 """The result of a call that has not ended: where it stands, who is waited for, and how to go on.
 
 Its text and its structured content each say all of it, because most programs show their model only one of the two. It
-is never an error. Its structured content is one member, `taskhub`, which `relaxed_schema` makes room for in a tool's
-`outputSchema`.
+is never an error. Its structured content has one member, `taskhub`; `relaxed_schema` changes a tool's `outputSchema` so
+that this is valid.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _APPLICATORS: Final = frozenset(
         "minProperties", "maxProperties", "const", "enum",
     }
 )  # fmt: skip
-"""JSON Schema keywords by which an object whose only member is `taskhub` may be invalid. A schema that has one of them
-is not relaxed."""
+"""JSON Schema keywords that may make an object with the one member `taskhub` invalid. A schema with one of them is not
+relaxed."""
 
 
 def interim_result(task: TaskRecord, *, base: str, patience: float | None, tools: bool) -> dict[str, Any]:
-    """The interim result of a call, as a `CallToolResult`. `base` is the address of the console. `patience` is for how
-    many seconds `taskhub_wait_for_task` may block (`None`: no limit). `tools` says whether the caller is listed the
-    hub's own tools; otherwise it is told to make the same call again."""
+    """The interim result of a call, as a `CallToolResult`. `base` is the address of the console. `patience`: for how
+    many seconds `taskhub_wait_for_task` may block (`None`: no limit). `tools`: whether the caller sees the hub's own
+    tools; if not, it is told to make the same call again."""
     about = standing(task, base=base, tools=tools)
     about["next"] = _next(task, patience=patience, tools=tools)
     return {
@@ -45,8 +45,8 @@ def interim_result(task: TaskRecord, *, base: str, patience: float | None, tools
 
 
 def standing(task: TaskRecord, *, base: str, tools: bool = True) -> dict[str, Any]:
-    """The present state of a task, for a model: its id and tool, its state in words, who is waited for, and its page in
-    the console at `base`. `tools`: whether the caller is listed the hub's own tools, with which it can answer."""
+    """The present state of a task, for a model: its id and tool, its state in words, who has to answer, and its page in
+    the console at `base`. `tools`: whether the caller sees the hub's own tools, with which it can answer."""
     ended = task.ended_at is not None
     about: dict[str, Any] = {
         "task_id": task.public_id,
@@ -68,8 +68,8 @@ def standing(task: TaskRecord, *, base: str, tools: bool = True) -> dict[str, An
 
 
 def _waited_for(task: TaskRecord, question: OpenQuestion, *, tools: bool) -> dict[str, Any]:
-    """An open question, as the client may see it: with key, params and the call that answers it only if the client may
-    answer it."""
+    """An open question, as the client may see it. Its key, its params and the call that answers it are there only if
+    the client may answer it."""
     people = question.kind not in METHODS or question.audience == "operator"
     asked: dict[str, Any] = {
         "kind": str(question.kind),
@@ -87,7 +87,7 @@ def _waited_for(task: TaskRecord, question: OpenQuestion, *, tools: bool) -> dic
 
 
 def _answer(question: OpenQuestion) -> str:
-    """What the argument `answer` of `ANSWER_TOOL` has to be for this question."""
+    """The form that the argument `answer` of `ANSWER_TOOL` must have for this question, in words."""
     if question.kind is not QuestionKind.ELICITATION:
         return f"the result that MCP has for {METHODS[question.kind]}"
     if question.params.get("mode") == "url":

@@ -1,8 +1,8 @@
 """The hub's own tools, by which clients that know nothing of tasks go on with a call that has not ended.
 
-They make no task. The text and the structured content of their results each say all of it. Errors are tool errors, with
-a message for the model. `taskhub_wait_for_task` returns the result of the call that it waits for, so the revisions
-implement it, not this module.
+Calls of them make no task. Text and structured content of a result say the same. Errors are tool errors, with a message
+for the model. `taskhub_wait_for_task` is implemented by the revisions, because it returns the result of the call that
+it waits for.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A request in the 2026 revisions: its `_meta` says all that a session would, and headers repeat parts of the body for
-proxies and must not differ from it (B26-13, B26-20..28).
+"""A request in the 2026 revisions. Its `_meta` says all that a session would. Headers repeat parts of the body, for
+proxies, and must not differ from the body (B26-13, B26-20..28).
 
-Headers are checked at two points. `checked_request` checks those that every request has (version, method, name). Which
-headers repeat arguments (`Mcp-Param-*`) is written in the tool's schema, so `check_param_headers` runs once the tool is
-known.
+Headers are checked at two points. `checked_request` checks those that every request has (version, method, name).
+`check_param_headers` checks those that repeat arguments (`Mcp-Param-*`); the tool's schema names them, so it runs when
+the tool is known.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ def checked_request(
     versions: tuple[str, ...],
     nameless: bool = False,
 ) -> Request:
-    """The request, after all checks of B26-32 up to the one that the method is known, in that order. Raises `WireError`
+    """The request, after the checks of B26-32 in their order; the last is that the method is known. Raises `WireError`
     for the first check that fails.
 
-    `named` maps the methods that need `Mcp-Name` to the parameter that it repeats; with `nameless`, the header may be
-    missing.
+    `named` maps the methods that need `Mcp-Name` to the parameter that this header repeats. With `nameless`, the header
+    may be missing.
     """
     check_once(incoming, ROUTING)
     version, capabilities = envelope.meta.get(META_VERSION), envelope.meta.get(META_CAPABILITIES)
@@ -142,8 +142,8 @@ def check_header(header: str, sent: str | None, body: str) -> None:
 
 
 def check_name(sent: str | None, body: Any) -> None:
-    """As `check_header`, for `Mcp-Name`, whose value may be encoded. A body value that is not a string is left to the
-    method, which refuses it as a wrong parameter."""
+    """As `check_header`, for `Mcp-Name`, whose value may be encoded. Does nothing if the value in the body is not a
+    string: the method refuses that as a wrong parameter."""
     if sent is None:
         raise WireError(HEADER_MISMATCH, "Header missing: Mcp-Name")
     name = decoded_header(sent)
@@ -187,11 +187,12 @@ _MORE_SCHEMAS: Final = frozenset(
 
 
 def param_headers(schema: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The arguments that clients repeat in headers, by the annotation `x-mcp-header` in an input schema: (lower-case
-    header, path of property names) of each.
+    """The arguments that an input schema, by the annotation `x-mcp-header`, has clients repeat in headers: for each,
+    the lower-case header and the path of property names.
 
-    Empty if one annotation is invalid (B26-25), since clients send no headers for such a tool. Such a tool comes from a
-    server of an older revision, where the annotation has no meaning; from a server of 2026 it would be rejected.
+    Empty if one annotation is invalid (B26-25), because then clients send no headers for the tool. Only tools of
+    servers of older revisions, where the annotation has no meaning, can have an invalid one; those of 2026 servers are
+    rejected.
     """
     found: dict[str, tuple[str, ...]] = {}
     for path, node in _positions(schema, ()):

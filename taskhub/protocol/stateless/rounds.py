@@ -1,6 +1,6 @@
-"""`tools/call` in the revisions without sessions. Its answer is a handle, a result that the caller waited for, or a
-round of questions. One call is one task, whatever the number of its rounds. The revisions differ in their terms
-(`Wording`) and in who gets a handle."""
+"""`tools/call` in the revisions without sessions. It is answered with a handle, with a result that the caller waited
+for, or with a round of questions. One call is one task, whatever the number of its rounds. The revisions differ in
+their terms (`Wording`) and in who gets a handle."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ class Wording:
     handle: Callable[[Hub, Request, TaskRecord], Reply]
     """Makes the reply that gives the caller its handle."""
     asks_in_task: bool
-    """Whether, when the tool asks something, a caller that may get a handle is given the handle and no round."""
+    """Whether a caller that may get a handle finds a question of the tool in the task, instead of being asked in a
+    round."""
 
 
 async def wanted(hub: Hub, request: Request) -> tuple[ToolRecord, dict[str, Any]]:
@@ -130,8 +131,8 @@ async def _waited(
     waits: bool,
     cancels: bool,
 ) -> Reply | Stream:
-    """The answer to a caller that waits, in one piece or as a stream that ends with it. `waits`: it waits only
-    `hub.inline_wait_seconds`, and then gets a handle. `cancels`: if the caller leaves, its call is cancelled."""
+    """The answer to a caller that waits, in one piece or at the end of a stream. `waits`: the caller waits only
+    `hub.inline_wait_seconds` and then gets a handle. `cancels`: if the caller leaves, its call is cancelled."""
     log_level, token = request.meta.get(META_LOG_LEVEL), request.meta.get("progressToken")
     talks = (token is not None or log_level is not None) and not waits
     gone = partial(_left, hub, request, made.task, caller, cancels=cancels)
@@ -156,8 +157,7 @@ async def _waited(
 
 def _asks(request: Request, task: TaskRecord) -> bool:
     """Whether the client is asked something: a question that it may answer, or to open the page of a question for
-    people. To open a page only if this request, too, declares that the client can: for any other client the round would
-    be of no use (B26-62)."""
+    people. The latter only if this request, too, declares that the client can open pages (B26-62)."""
     return bool(for_client(task) or _opens(request, task))
 
 
@@ -194,7 +194,7 @@ async def _created(
     if responses:
         calls.need_scope(request.principal, "tasks:answer")
     key = calls.idempotency_key(request.meta)
-    # Calls are joined by tool and arguments; a call that brings answers has more to it, so it joins none.
+    # Calls are joined by tool and arguments. A call that brings answers is more than these, so it joins none.
     joining = {} if caller is None else caller.joining(tool, keyed=key is not None or responses is not None)
     return await calls.created(
         hub,
@@ -225,9 +225,9 @@ def _bound(request: Request, public_id: str, version: int) -> list[Any]:
 
 
 async def _resumed(hub: Hub, request: Request, state: Any, responses: dict[str, Any], revision: str) -> TaskRecord:
-    """Store the answers (`responses`) of this request, and return the task that they are for. The signed `state`, which
-    the client sends back from an earlier round, names the task, so any process can go on with it. Raises -32602 if
-    `state` is not valid for this call."""
+    """Store the answers (`responses`) of this request, and return their task. The task is named by the signed `state`,
+    which the client sends back from an earlier round, so any process can serve the next. Raises -32602 if `state` is
+    not valid for this call."""
     try:
         signed = hub.signer.verify("requestState", state) if isinstance(state, str) else None
     except InvalidToken as error:
@@ -266,7 +266,8 @@ async def _outcome(hub: Hub, request: Request, task: TaskRecord, wording: Wordin
     asked = input_requests(for_client(task))
     if _opens(request, task):
         asked |= page_requests(task, calls.console_at(hub, request.incoming))
-        # The client is asked to open a page only once. If it makes the same call again, that call waits for the people.
+        # The client is asked to open a page only once. If it makes the same call again, that call waits until people
+        # have answered.
         for question in page_links.pages(task):
             if question.id is not None:
                 await hub.lanes.run(offer_page, task.id, question.id)
@@ -327,7 +328,7 @@ async def _stream(
         hub.brought(now, request.principal.context_id)
         if caller is not None and now.state in TERMINAL:
             await caller.has(now)
-    except TaskHubError:  # the database does not answer: it is the hub that ends the stream
+    except TaskHubError:  # the database does not answer, so the hub ends the stream
         finished = True
         if caller is not None:
             caller.cut_off(task)

@@ -33,7 +33,7 @@ class Subscription:
     """An open stream of one caller. It ends after `MAX_AGE_SECONDS`, when its token is not valid any more, or when the
     process shuts down.
 
-    It reads only what belongs to topics that have rung, so ten thousand streams without news make no query.
+    It queries only for topics that have rung, so ten thousand streams without news make no query.
     """
 
     def __init__(self, hub: Hub, incoming: Incoming, bell: Bell, first: Iterable[str]) -> None:
@@ -82,9 +82,9 @@ class Subscription:
 def subscribed(
     hub: Hub, incoming: Incoming, tasks: Iterable[str], others: Iterable[str] = ()
 ) -> Iterator[Subscription]:
-    """A stream of the caller that watches `tasks`, whose state it looks at first, and `others`, at which it looks only
-    when they ring. Raises 429 above `MAX_STREAMS` per client. Check and count are one step, so that streams that are
-    opened at the same time cannot exceed the limit together."""
+    """A stream of the caller that watches the topics `tasks` and `others`. Those of `tasks` are looked at first, those
+    of `others` only when they ring. Raises 429 if the client has `MAX_STREAMS` open streams. The check and the count
+    are one step, so that streams that are opened at the same time cannot exceed the limit together."""
     context_id, tasks = incoming.principal.context_id, tuple(tasks)
     held = hub.streams.get(context_id, 0)
     if held >= MAX_STREAMS:
@@ -125,9 +125,8 @@ async def tasks_of(hub: Hub, request: Request, ids: Iterable[str], revision: str
 async def changed_tasks(
     hub: Hub, context_id: int, mine: dict[str, TaskRecord], shown: dict[str, int], rung: Collection[str]
 ) -> list[TaskRecord]:
-    """The tasks of `mine` whose topics rang and that have changed since they were last sent. `shown` has the versions
-    that were sent and is updated. Ended tasks are removed from `mine`. Raises `Unavailable`, and then changes
-    neither."""
+    """The tasks of `mine` whose topics rang and that have changed since they were last sent. Updates `shown`, which has
+    the versions that were sent, and removes ended tasks from `mine`. If it raises `Unavailable`, both are unchanged."""
     ids = [public_id for public_id in mine if public_id in rung]
     read = await asyncio.gather(*(hub.reads.run((context_id, public_id)) for public_id in ids))
     found = []
@@ -144,8 +143,8 @@ async def changed_tasks(
 
 
 async def begun(frames: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
-    """Make the first frame, and return an iterator of all frames. An error in the first is raised here, before the
-    response has begun."""
+    """Make the first frame, and return an iterator over all frames. An error in the first frame is raised here, before
+    the response has begun."""
     return _after(await anext(frames), frames)
 
 

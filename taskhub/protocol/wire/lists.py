@@ -1,7 +1,7 @@
 """Lists in pages: the cursors between pages, and the lists of the catalogue.
 
 A cursor is signed, and valid for an hour, for one list and one owner. While the catalogue is cached, its lists need no
-query: each page is encoded once for each version and kept until the catalogue changes (B25-27, B26-44..47).
+query; each page is encoded once for each version of MCP and kept until the catalogue changes (B25-27, B26-44..47).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ CURSOR_SECONDS: Final = 3_600
 
 
 def open_cursor(hub: Hub, purpose: str, owner: int, cursor: Any) -> int | None:
-    """The place in the list that a client's `cursor` stands for; `None` for the first page. Raises -32602 if it was not
-    made for this list and owner, or has expired (B26-46, B25-27, T25-26, T1686-14)."""
+    """The place in the list at which the page of a client's `cursor` begins; `None` for the first page. Raises -32602
+    if the cursor was not made for this list and owner, or has expired (B26-46, B25-27, T25-26, T1686-14)."""
     if cursor is None:
         return None
     try:

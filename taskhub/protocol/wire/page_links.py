@@ -1,6 +1,6 @@
 """Requests to open a page: if a question is for people only, a client that can open addresses for its user (capability
 `elicitation.url`) is asked to open the question's page in the console. The client's answer says only whether it opened
-the page, and decides nothing: the person signs in there, and may do what their role allows."""
+the page. The person signs in there and decides, if their role allows it."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from taskhub.core.records import OpenQuestion, QuestionKind, TaskRecord
 from taskhub.domain.questions.kinds import checked_response, verdict_of
 
 MODE: Final[dict[str, Any]] = {"mode": "url"}
-"""The params that make an elicitation ask to open an address; `kinds.can_answer` reads from them which capability is
-needed."""
+"""The params of an elicitation that asks to open an address. `kinds.can_answer` reads from them which capability the
+client needs."""
 
 
 def pages(task: TaskRecord) -> tuple[OpenQuestion, ...]:
-    """The open questions whose pages the client is asked to open, each until the client has answered that request."""
+    """The open questions whose pages the client is to open, without those for which it has answered that request."""
     return tuple(question for question in task.questions if question.page)
 
 
 def offered(task: TaskRecord) -> tuple[OpenQuestion, ...]:
-    """The open questions whose pages the client was asked to open, also in an earlier round, and has not answered."""
+    """The open questions whose pages the client was asked to open, in this or an earlier round, and for which it has
+    not answered."""
     return tuple(question for question in task.questions if question.page or question.offered)
 
 

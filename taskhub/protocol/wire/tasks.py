@@ -42,11 +42,11 @@ def timestamp(at: datetime) -> str:
 
 
 def for_client(task: TaskRecord) -> tuple[OpenQuestion, ...]:
-    """The open questions that the client is asked, by the means of its revision."""
+    """The open questions that the client is asked in the way of its revision."""
     return tuple(question for question in answerable(task) if not question.by_tool)
 
 
 def answerable(task: TaskRecord) -> tuple[OpenQuestion, ...]:
-    """The open questions that the client may answer: those that it is asked, and those that its model is told of in an
-    interim result."""
+    """The open questions that the client may answer: those that it is asked (`for_client`), and those that an interim
+    result tells its model."""
     return tuple(q for q in task.questions if q.audience is not Audience.OPERATOR and q.kind in METHODS)

@@ -23,7 +23,7 @@ silent, this is decided:
   pointer. Keys of questions that are unknown or answered are ignored, also on an ended task.
 - **Cancel** records a request, and the reply shows the task right after it: perhaps still `working`. For a task that
   has ended, cancelled or not, it is -32602.
-- **Headers.** `Mcp-Method` is needed on notifications too. A missing `Mcp-Name` is refused like a wrong one, with the
+- **Headers.** `Mcp-Method` is required on notifications too. A missing `Mcp-Name` is refused like a wrong one, with the
   published code -32020.
 - **`notifications/tasks/status`** comes on `subscriptions/listen` with `taskIds`: the task as it stands at first and
   after each change, with its payload, a `requestState`, and no `resultType`.

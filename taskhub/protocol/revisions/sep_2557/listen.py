@@ -27,8 +27,8 @@ from taskhub.protocol.stateless.subscription import (
 
 
 async def listen(hub: Hub, request: Request) -> Stream:
-    """Checks the filter, then streams. The acknowledgement names `taskIds` alone. Raises 429 above 20 streams of one
-    caller, those on other mounts included."""
+    """Checks the filter, then streams. The acknowledgement names `taskIds` alone. Raises 429 if the caller has 20
+    streams open, on any mount."""
     calls.need_scope(request.principal, "tasks:read")
     ids = wanted_of(request).get("taskIds", [])
     check_texts(ids, "taskIds", MAX_TASKS)

@@ -54,8 +54,8 @@ def request_state(hub: Hub, request: Request, task: TaskRecord) -> str:
 
 
 def created(hub: Hub, request: Request, task: TaskRecord) -> Reply:
-    """`CreateTaskResult`: the Task is nested and has no payload (T2557-07). Its status is `working` even if the task
-    has asked a question by now, which the first `tasks/get` shows."""
+    """`CreateTaskResult`: the Task is nested and has no payload (T2557-07). Its status is `working`; if the task has
+    already asked a question, the first `tasks/get` shows it."""
     fields = {**task_fields(task, request_state(hub, request, task)), "status": "working"}
     return reply(hub, request, {"task": fields}, "task")
 
@@ -71,7 +71,7 @@ async def _owned(hub: Hub, request: Request) -> TaskRecord:
 
 
 def _check_state(hub: Hub, request: Request, public_id: str) -> None:
-    """Raises -32602 with HTTP 400 for a `requestState` that this server did not give this caller for this task."""
+    """Raises -32602 with HTTP 400 unless the hub gave this `requestState` to this caller for this task."""
     found = request.params.get("requestState")
     if found is None:
         return

@@ -1,5 +1,6 @@
-"""Hosted tasks: to answer a question, the client creates a task of its own, which the hub polls until it has the answer
-(CH-*). Each step is an outbound request in the database, so any process can go on with it, also after a restart.
+"""Hosted tasks: to answer a question, the client creates a task of its own, and the hub polls that task until it has
+the answer (CH-*). Each step is an outbound request in the database, so any process can take the next one, also after a
+restart.
 
 The ids of these tasks are made by the client and stored only in the params of those requests (CH-06). If the client's
 session ends, the question stays open for its next one. A client that has lost the task by then answers with an error
@@ -60,7 +61,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The error of the client, or one by the hub if the client's task breaks the protocol."""
+    """The client's error, or an error of the hub if the client's task breaks the protocol."""
 
     error: dict[str, Any]
 

@@ -18,7 +18,7 @@ LATER: Final[dict[str, frozenset[str]]] = {
     Version.MCP_2025_03_26: frozenset({"title", "_meta", "icons"}),
     Version.MCP_2025_06_18: frozenset({"icons"}),
 }
-"""By version, the members of prompts and resources that came after it."""
+"""By version, the members of prompts and resources that only later versions have."""
 
 
 def wire_prompt(prompt: OfferRecord, version: str) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def status(task: TaskRecord) -> str:
 
 
 def task_fields(task: TaskRecord) -> dict[str, Any]:
-    """The flat `Task` (T25-15, T25-16, T25-19)."""
+    """The members of a `Task` (T25-15, T25-16, T25-19)."""
     fields = tasks.task_head(task, status(task), _message(task))
     fields["ttl"] = task.ttl_ms
     fields["pollInterval"] = task.poll_interval_ms
@@ -73,7 +73,8 @@ def makes_plain_calls(session: Session) -> bool:
 
 
 def usable(capabilities: dict[str, Any], version: str) -> dict[str, Any]:
-    """The client's capabilities that its version has. A request that needs any other would break the protocol."""
+    """The client's capabilities, without those that its version does not have. A request that needs such a one would
+    break the protocol."""
     if version == VERSION:
         return capabilities
     found = {name: capabilities[name] for name in ("roots", "sampling") if isinstance(capabilities.get(name), dict)}

@@ -23,8 +23,8 @@ MAX_RESOURCES: Final = 100
 """Resources that one session may follow."""
 
 PASSED_ON: Final = frozenset({INVALID_PARAMS, INTERNAL_ERROR, RESOURCE_NOT_FOUND})
-"""The codes of JSON-RPC and MCP that are passed on from servers. Any other of these codes would be taken for an error
-of the hub."""
+"""The codes of JSON-RPC and MCP that are passed on from servers. A client would take any other for an error of the
+hub."""
 
 
 async def read_resource(hub: Hub, request: Request) -> Reply:
@@ -70,8 +70,7 @@ def _uri(request: Request) -> str:
 
 
 def _round(request: Request) -> relays.Round:
-    """The round of a request in these revisions, which cannot be answered by questions: no capabilities are passed
-    on."""
+    """A round without capabilities, because in these revisions a server cannot answer such a request with questions."""
     return relays.Round(capabilities={}, trace=calls.trace_of(request.meta), revision=Version.MCP_2025_11_25)
 
 

@@ -42,8 +42,8 @@ MAX_ID: Final = 1_024
 
 
 def status(task: TaskRecord) -> str:
-    """The task's status in SEP-1686. A tool error is `completed` (T1686-20); `submitted` ends with the first change of
-    the task and never comes back (T1686-07)."""
+    """The task's status in SEP-1686. A tool error is `completed` (T1686-20). A task is `submitted` only until its first
+    change (T1686-07)."""
     return "submitted" if task.state is State.QUEUED and task.version <= 1 else tasks.status(task)
 
 
@@ -105,7 +105,8 @@ def _exists(client_task_id: str) -> WireError:
 
 
 def _wanted(augmentation: Any) -> tuple[str, int]:
-    """The client's id and how long to keep the task. Raises -32602 if either is not valid (T1686-01)."""
+    """The client's id, and for how many milliseconds to keep the task. Raises -32602 if either is not valid
+    (T1686-01)."""
     found = augmentation if isinstance(augmentation, dict) else {}
     client_task_id, keep = found.get("taskId"), found.get("keepAlive", KEEP_MS)
     if not isinstance(client_task_id, str) or not 1 <= len(client_task_id) <= MAX_ID:
@@ -118,8 +119,8 @@ def _wanted(augmentation: Any) -> tuple[str, int]:
 
 
 def _key(request: Request, client_task_id: str) -> str:
-    """The idempotency key made of the client's id. It differs for each client, or for each session if callers cannot be
-    told apart (T1686-04)."""
+    """The idempotency key that is made of the client's id. If callers cannot be told apart, it contains the session too
+    (T1686-04)."""
     scope = request.on.public_id if request.principal.anonymous else ""
     return f"{PROFILE}:{hashlib.sha256(f'{scope}|{client_task_id}'.encode()).hexdigest()}"
 
@@ -140,7 +141,7 @@ def get(hub: Hub, request: Request, task: TaskRecord) -> Reply:
 
 
 def need_result(task: TaskRecord) -> None:
-    """Raises -32602 unless the task is completed, since no other has a result (T1686-13)."""
+    """Raises -32602 unless the task is completed, because no other task has a result (T1686-13)."""
     if task.state is not State.FINISHED:
         raise WireError(INVALID_PARAMS, f"Task is not completed: its status is {status(task)}")
 

@@ -137,7 +137,7 @@ async def notified(hub: Hub, incoming: Incoming, envelope: Envelope) -> None:
     if task_id is None or kind not in ("call", "wait"):
         return
     if mapping.makes_plain_calls(session) and (kind == "wait" or _timed_out(envelope.params.get("reason"))):
-        # A timeout of the program is no wish to stop the call, so its caller only leaves: the program may come back.
+        # After a timeout the program may come back, so the call is not cancelled: its caller has only left.
         task = await hub.lanes.run(task_by_id, task_id)
         if task is not None:
             caller = await caller_of(hub, incoming, session.client_info)
@@ -145,7 +145,7 @@ async def notified(hub: Hub, incoming: Incoming, envelope: Envelope) -> None:
             await caller.leaves(task, cancels=kind == "call", timed_out=True)
         return
     calls.need_scope(incoming.principal, "tasks:cancel")
-    # A task under the client's own id is cancelled by the time this is answered (T1686-19).
+    # A task under the client's own id must be cancelled before this function returns (T1686-19).
     cancel = cancel_now if own_id else request_cancel
     await hub.lanes.run(cancel, task_id, actor=calls.actor_of(incoming))
 
@@ -175,8 +175,9 @@ async def responded(hub: Hub, incoming: Incoming, response: Response) -> None:
 
 
 def _page_answer(asked: OutboundRequest, response: Response) -> tuple[str, str]:
-    """What the client said to a request to open a page, and the message of an error. Nothing can be sent back to the
-    client, so an answer that does not fit counts as an error."""
+    """The client's answer to a request to open a page (`accept`, `decline`, `cancel`, or `refused` for an error), and
+    the message of the error. Nothing can be sent back to the client, so an answer that does not fit counts as an
+    error."""
     match hosted.read(asked, response):
         case hosted.Refusal(error):
             return "refused", str(jsonx.repaired(error["message"]))
@@ -203,6 +204,6 @@ async def _take(hub: Hub, incoming: Incoming, asked: OutboundRequest, response: 
             try:
                 await hub.lanes.run(answer_request, asked.id, asked.task_id, asked.question, result, actor=actor)
             except Invalid as invalid:
-                # Nothing can be sent back to the client, so this counts as an error of the client's.
+                # Nothing can be sent back to the client, so this counts as the client's error.
                 error = {"code": INVALID_PARAMS, "message": _misfit(invalid)}
                 await hub.lanes.run(refuse_request, asked.id, asked.task_id, asked.question, error, actor=actor)

@@ -101,7 +101,7 @@ def page(task: TaskRecord, question: OpenQuestion, base: str) -> NewRequest:
 
 
 def page_ended(params: dict[str, Any]) -> bytes:
-    """The notification that a question is closed, for a client that was asked to open its page (B25-22). `params` are
-    those of the request to open the page."""
+    """The notification that a question is closed, for a client that was asked to open the page of the question
+    (B25-22). `params`: of the request to open that page."""
     told: dict[str, Any] = {key: params[key] for key in ("elicitationId", "_meta") if key in params}
     return notification_message("notifications/elicitation/complete", told)

@@ -1,8 +1,8 @@
 """The streams of a session: those that answer a waiting call or `tasks/result`, and the session's own (GET).
 
 The events of a stream are not stored. A task's lines, questions and outcome are in the database anyway, and an event id
-names a position among them, so any process can resume a stream, also that of a process that was killed (rule B25-16,
-docs/dev/rules.md).
+names a position among them, so any process can resume a stream, even if the process that served it was killed (rule
+B25-16, docs/dev/rules.md).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from taskhub.protocol.wire.page_links import MODE, pages
 from taskhub.protocol.wire.tasks import for_client
 
 KEEP_ALIVE_SECONDS: Final = 10.0
-"""Seconds without an event after which a stream sends a comment. They are fewer than the 25 s after which `th_served`
+"""Seconds without an event after which a stream sends a comment. Must be less than the 25 s after which `th_served`
 (domain/sessions/functions.sql) takes a stream for dead, because a stream is marked as seen only when it wakes."""
 RETRY_MS: Final = 4_000
 """Milliseconds that a client waits before it resumes a stream that ended. The SDKs try twice and then give up. In that
@@ -66,7 +66,7 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MAX_STREAMS: Final = 200
 """Most open streams of one context in a process."""
 MOST_LISTENING: Final = 100
-"""If a context has so many open streams, a session's own stream is refused, so that room is left for calls."""
+"""A session's own stream is refused if its context has this many open streams, to leave room for those of calls."""
 
 
 @dataclass
@@ -156,7 +156,7 @@ async def listen(hub: Hub, incoming: Incoming) -> Stream:
     if found.task_id is None:
         return Stream(_session_stream(served, moment(line) if line else found.since))
     task = await hub.lanes.run(task_by_id, found.task_id)
-    assert task is not None  # a task that is deleted takes its streams along
+    assert task is not None  # when a task is deleted, so are its streams
     if found.kind in ("call", "wait") and sent != "e" and mapping.makes_plain_calls(session):
         served.caller = await caller_of(hub, incoming, session.client_info)
         await served.caller.waits(task)
@@ -186,8 +186,8 @@ class _Served:
     asked: tuple[OpenQuestion, ...] | None = None
     """The open questions of the task at the last query of `pages_ended`."""
     moved: bool = False
-    """Whether the stream ends because its request was cancelled or another process serves it: its caller has not left
-    then."""
+    """Whether the stream ends because its request was cancelled or another process serves it now. Then its caller has
+    not left."""
 
     async def __aenter__(self) -> _Served:
         held = self.hub.streams
@@ -205,13 +205,13 @@ class _Served:
     @asynccontextmanager
     async def waiting_for(self, task: TaskRecord) -> AsyncIterator[None]:
         """While the block runs, the stream waits for the task. If the block ends before the caller has its answer, and
-        the stream does not go on elsewhere, it is recorded that the caller has left; the caller may come back for the
-        answer (B25-13)."""
+        no other process goes on with the stream, it is recorded that the caller has left. The caller may come back for
+        the answer (B25-13)."""
         caller = self.caller
         try:
             with self.hub.serving(task.id):
                 yield
-        except TaskHubError:  # the database does not answer: it is the hub that ends the stream
+        except TaskHubError:  # the database does not answer, so the hub ends the stream
             if caller is not None and not self.done:
                 caller.cut_off(task)
             caller = None
@@ -247,8 +247,8 @@ class _Served:
                 await self.caller.has(task)
 
     def silent(self) -> bool:
-        """Whether a keep-alive is due, because no event was sent for `KEEP_ALIVE_SECONDS`, however often the stream was
-        woken. If so, the caller of this function sends one: the time begins anew."""
+        """Whether no event was sent for `KEEP_ALIVE_SECONDS`. If so, the time starts again, and the caller must send a
+        keep-alive."""
         if time.monotonic() < self.at.spoke + KEEP_ALIVE_SECONDS:
             return False
         self.at.spoke = time.monotonic()
@@ -266,7 +266,7 @@ class _Served:
     @cached_property
     def methods(self) -> list[str]:
         """The methods of the requests that the session's client can answer, in the form of the SQL function `th_way`.
-        By them the client is sent requests also for calls of the same caller's other sessions."""
+        Used to send this client requests that belong to calls in other sessions of the same caller."""
         session = self.session
         capabilities = mapping.usable(session.client_capabilities, session.version)
         methods = [method for kind, method in METHODS.items() if can_answer(capabilities, kind, {})]
@@ -330,8 +330,8 @@ class _Served:
         return found
 
     async def pages_ended(self, task: TaskRecord | None = None) -> list[bytes]:
-        """Notifications that questions are closed whose pages the client has opened, on whichever stream of the session
-        it was asked to. With `task`, queries only if its open questions have changed since the last query."""
+        """Notifications of closed questions whose pages the client was asked to open, on any stream of the session.
+        With `task`, queries only if its open questions have changed since the last query."""
         if not self.opens_pages or (task is not None and task.questions == self.asked):
             return []
         self.asked = None if task is None else task.questions
@@ -405,7 +405,7 @@ def _final(place: Place, task: TaskRecord) -> bytes | None:
 
 
 async def _nothing_left(served: _Served) -> AsyncGenerator[bytes, None]:
-    """The stream for a client that resumes after the last event: it only ends."""
+    """A stream without events, for a client that resumes after the last event."""
     async with served:
         served.done = True
         yield served.at.priming(last=True)
@@ -425,8 +425,8 @@ async def _session_stream(served: _Served, since: datetime) -> AsyncGenerator[by
             while await served.may_go_on():
                 for task in await hub.lanes.run(asking_tasks, session.id):
                     await served.put(task)
-                # Read before it is known whether a newer stream has opened: what changes after that is for that one
-                # to send (B25-15).
+                # Read before the check whether a newer stream has opened: that one sends the changes after this point
+                # (B25-15).
                 changed = await changes.told(hub)
                 delivery = await served.requests()
                 if delivery is None:
@@ -500,7 +500,7 @@ class _Resources:
 
 
 class _Changes:
-    """Changes of the session's tasks that its client was not sent yet: progress and status."""
+    """Changes of progress and status, in tasks of the session, that were not yet sent to its client."""
 
     def __init__(self, session: Session, since: datetime) -> None:
         self._session = session
@@ -528,7 +528,7 @@ class _Changes:
         return found
 
     def _progress(self, task: TaskRecord) -> bytes | None:
-        """The notification of the task's progress, if it is further than the last one that was sent."""
+        """The notification of the task's progress; `None` unless it is further than the last one that was sent."""
         if task.progress_token is None or task.progress is None or task.state in TERMINAL:
             return None
         if task.progress <= self._furthest.get(task.id, float("-inf")):

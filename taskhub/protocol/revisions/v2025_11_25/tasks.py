@@ -39,7 +39,7 @@ def _not_found() -> WireError:
 
 
 async def get(hub: Hub, request: Request) -> Reply:
-    """The flat task, never its result, and never as a stream (T25-19, T25-20)."""
+    """The task without its result, in one piece, never as a stream (T25-19, T25-20)."""
     calls.need_scope(request.principal, "tasks:read")
     if (other := await sep_1686.named(hub, request)) is not None:
         return sep_1686.get(hub, request, other)
@@ -79,7 +79,7 @@ def _completed(hub: Hub, request: Request, task: TaskRecord) -> Reply:
 
 
 async def cancel(hub: Hub, request: Request) -> Reply:
-    """The task, cancelled by the time this is answered. Raises -32602 for a task that has ended (T25-28, T25-33)."""
+    """Cancel the task, and return it as cancelled. Raises -32602 for a task that has ended (T25-28, T25-33)."""
     calls.need_scope(request.principal, "tasks:cancel")
     task = await owned(hub, request)
     try:

@@ -1,4 +1,4 @@
-"""`tools/call`: a handle if the caller asked for a task, else an answer that the caller waits for."""
+"""`tools/call`: returns a handle if the caller asked for a task; else the caller waits for the answer."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ ONE_PIECE_SECONDS = 0.1
 """A call that ends within so many seconds is answered in one piece; a longer one gets a stream."""
 PEOPLE_TTL_MS = 604_800_000
 """Milliseconds: the least `ttl` of a task that may have to wait for a person, because a rule or the policy of its tool
-requires an approval, or that policy sets who answers its questions, or asks people after a client's program has
-declined. Some clients give up when the first `ttl` that they were told is over, even if it was lengthened since."""
+requires an approval, or lets people answer its questions. Some clients give up when the first `ttl` that they were told
+is over, even if it was lengthened since."""
 TTL_MS = 86_400_000
 """Milliseconds: the `ttl` of a task if the caller names none."""
 READ_MS = 3_600_000
-"""Milliseconds for which a result can be read after the task has ended (store/sql/guards.sql). A `ttl` is at least the
-longest run of the tool plus this, so that it need not be lengthened after the client was told it."""
+"""Milliseconds for which a result can be read after the task has ended (store/sql/guards.sql). A `ttl` is at least this
+plus the longest run of the tool, so that it need not be lengthened once the client knows it."""
 
 
 async def call(hub: Hub, request: Request) -> Reply | Stream:
@@ -138,13 +138,13 @@ async def _waited(
 
 
 async def _back(hub: Hub, request: Request, task: TaskRecord, caller: Caller, kind: str) -> Caller:
-    """The caller of a request for a task that existed before, with a new patience if the request shows that the program
-    gave up an earlier one: some programs do so without notice. `kind` is `call` or `wait` (by the hub's own tool)."""
+    """The caller of a request for an existing task. It has a new patience if the request shows that the program gave up
+    an earlier request, which some programs do without notice. `kind` is `call` or `wait` (by the hub's own tool)."""
     earlier = await hub.lanes.run(earlier_wait, request.on.id, task.id)
-    # Only a stream that this process serves: one of a process that was killed is on record as open, too.
+    # Only a stream of this process counts: that of a process that was killed is still recorded as open.
     if earlier is not None and earlier.served and hub.serves(task.id):
         return await caller.again(earlier.seconds)
-    told = caller.told_at_once(task)  # that interim result did not come too late: its question was not answered
+    told = caller.told_at_once(task)  # then an interim result was due at once and did not come too late
     called = earlier is not None and earlier.answered and earlier.kind == kind == "call"
     if called and not told and task.state not in TERMINAL:
         return await caller.unheard()

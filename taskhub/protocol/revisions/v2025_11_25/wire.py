@@ -24,8 +24,8 @@ _STATUS: Final = {PARSE_ERROR: 400, INVALID_REQUEST: 400, TOO_MANY: 429, UNAVAIL
 
 
 STATUSES_SENT_AS_200: Final = frozenset({413, 429, 500, 503})
-"""HTTP statuses that are replaced by 200: the SDK `mcp` 1.x ends its session for good at any HTTP error to a POST but
-404, and the cause of these may be over by the next request. The JSON-RPC error stays the same (B25-20)."""
+"""HTTP statuses that are replaced by 200. The SDK `mcp` 1.x ends its session for good after any HTTP error to a POST
+except 404, but these errors may be over by the next request. The JSON-RPC error stays the same (B25-20)."""
 
 
 def status_of(code: int) -> int:
@@ -36,7 +36,7 @@ def status_of(code: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Request(revision.Request):
-    """A request on a session; `initialize` alone comes without one."""
+    """A request in a session; only `initialize` comes without one."""
 
     session: Session | None
 
@@ -48,8 +48,8 @@ class Request(revision.Request):
 
 
 def speaks(message: Envelope | Response, headers: Mapping[str, str]) -> bool:
-    """Whether this message is of a version with sessions: neither its version header nor its `_meta` names a version
-    without sessions, and the two do not differ."""
+    """Whether this message belongs to a version with sessions. It does not if its version header or its `_meta` names a
+    version without sessions, or if the two differ."""
     header = headers.get("mcp-protocol-version")
     if header is not None and header not in WITH_SESSIONS:
         return False

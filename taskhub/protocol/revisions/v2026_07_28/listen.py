@@ -44,7 +44,7 @@ RESOURCE_UPDATED = "notifications/resources/updated"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The part of the client's filter that is honoured; `None` for a part that the client did not send."""
+    """The parts of the client's filter that the hub honours; `None` for a part that the client did not send."""
 
     lists: frozenset[str]
     """Keys of `LISTS`."""
@@ -62,8 +62,8 @@ class Wanted:
 
 
 async def listen(hub: Hub, request: Request) -> Stream:
-    """Checks the filter, then streams. Raises -32021 before the stream if the request has `taskIds` but does not
-    declare the tasks extension (T26-07), and 429 above 20 streams of one caller."""
+    """Checks the filter, then streams. Raises -32021 if the request has `taskIds` but does not declare the tasks
+    extension (T26-07), and 429 if the caller has 20 streams open."""
     wanted = wanted_of(request)
     task_ids = wanted.get("taskIds")
     if task_ids is not None:

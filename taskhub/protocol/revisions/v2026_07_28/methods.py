@@ -38,8 +38,8 @@ async def check(hub: Hub, incoming: Incoming, envelope: Envelope) -> Request:
 
 def checked(envelope: Envelope, incoming: Incoming, versions: tuple[str, ...]) -> Request:
     """As `check`, for a hub that serves these versions."""
-    # Published clients (fastmcp-tasks 4.1) send no Mcp-Name with tasks/*. There it may be missing, since the body alone
-    # decides; a value that differs is refused as everywhere.
+    # Published clients (fastmcp-tasks 4.1) send no Mcp-Name with tasks/*, so for these methods it may be missing. A
+    # value that differs from the body is refused as for all others.
     nameless = envelope.method.startswith("tasks/")
     return checked_request(envelope, incoming, known=KNOWN, named=NAMED, versions=versions, nameless=nameless)
 
@@ -70,8 +70,9 @@ WORDING: Final = rounds.Wording(VERSION, round="input_required", handle=tasks.cr
 
 
 async def call_tool(hub: Hub, request: Request) -> Reply | Stream:
-    """A handle, if the request declares the tasks extension. Questions before the handle are asked in rounds, not in
-    the task (T26-47). Other callers wait for the result, or get -32021 if the tool requires a task (T26-05)."""
+    """A handle, if the request declares the tasks extension; questions that come before the handle are asked in rounds,
+    not in the task (T26-47). Without the extension the caller waits for the result, or gets -32021 if the tool requires
+    a task (T26-05)."""
     declared = tasks.declares_tasks(request.capabilities)
     if not declared and is_hub_tool(request.params):
         return await rounds.hub_tool(hub, request, WORDING)

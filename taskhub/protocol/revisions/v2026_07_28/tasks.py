@@ -28,8 +28,8 @@ EARLIER: Final = Version.MCP_2025_11_25
 RUNNING: Final = (State.QUEUED, State.WORKING)
 YOUNG_SECONDS: Final = 1.0
 YOUNG_WAIT_SECONDS: Final = 0.05
-"""A poll of a task in its first second waits this long for its end: too short to be noticed, and several times what a
-quick tool takes."""
+"""Seconds that `tasks/get` waits for the end of a task in its first second: too short to be noticed, and several times
+as long as a quick tool takes."""
 
 
 def declares_tasks(capabilities: dict[str, Any]) -> bool:
@@ -45,7 +45,7 @@ def need_tasks(capabilities: dict[str, Any]) -> None:
 
 
 def task_fields(task: TaskRecord) -> dict[str, Any]:
-    """The flat `Task` (T26-12, T26-15..17)."""
+    """The members of a `Task` (T26-12, T26-15..17)."""
     fields = task_head(task, status(task), task.message)
     fields["ttlMs"] = task.ttl_ms
     fields["pollIntervalMs"] = task.poll_interval_ms
@@ -129,8 +129,7 @@ async def update(hub: Hub, request: Request) -> Reply:
 
 
 async def cancel(hub: Hub, request: Request) -> Reply:
-    """Request cancellation, with which the tool may cooperate. The result is empty, also for an ended task (T26-38,
-    T26-39)."""
+    """Request cancellation, which the tool may ignore. The result is empty, also for an ended task (T26-38, T26-39)."""
     calls.need_scope(request.principal, "tasks:cancel")
     if (earlier_task := await _earlier_task(hub, request)) is not None:
         return await _cancel_earlier(hub, request, earlier_task)
@@ -141,9 +140,9 @@ async def cancel(hub: Hub, request: Request) -> Reply:
 
 
 async def _earlier_task(hub: Hub, request: Request) -> TaskRecord | None:
-    """The task that `params.taskId` names, if it is a task of 2025-11-25 of this caller, and the request declares
-    `tasks`, the capability of that revision; else `None`. So a client that has changed to this revision can read and
-    cancel its earlier tasks (T26-43)."""
+    """The task that `params.taskId` names, if this caller made it in 2025-11-25 and the request declares `tasks`, the
+    capability of that revision; else `None`. It lets a client that has changed to this revision read and cancel its
+    earlier tasks (T26-43)."""
     public_id = request.params.get("taskId")
     if not isinstance(request.capabilities.get("tasks"), dict) or not isinstance(public_id, str):
         return None

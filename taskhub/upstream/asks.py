@@ -1,6 +1,6 @@
 """Small requests to an HTTP server of 2026-07-28 that belong to no call, such as polls, without the SDK's client.
 
-A poll through the SDK's client costs a millisecond of CPU, which is what a poll may cost in all. This module handles
+The SDK's client takes a millisecond of CPU for a poll, which is as much as a whole poll may take. This module handles
 only requests that are answered as expected. Any other is repeated through the SDK's client, which says what is wrong.
 """
 
@@ -21,22 +21,21 @@ from taskhub.upstream.bounds import MAX_ANSWER
 from taskhub.upstream.target import Target
 
 IDLE_SECONDS: Final = 60.0
-"""How long a connection that nobody uses is kept."""
+"""Seconds for which an idle connection is kept."""
 
 MOST_IDLE: Final = 16
-"""The most connections that are kept while nobody uses them."""
+"""The most idle connections that are kept."""
 
 _OUTDATED: Final = frozenset({HEADER_MISMATCH, UNSUPPORTED_PROTOCOL_VERSION})
 
 
 class OtherwiseError(Exception):
-    """The request was not answered as expected: it is to be made through the SDK's client."""
+    """The request was not answered as expected; make it again through the SDK's client."""
 
 
 class Asks:
-    """Makes requests to one server without the SDK's client. Each carries `declared` as its `_meta`, copied from a
-    request that the SDK's client sent; while `declared` is empty, no request can be made here. For one event loop
-    only."""
+    """Makes requests to one server without the SDK's client. The `_meta` of each is `declared`, copied from a request
+    of the SDK's client; while `declared` is empty, no request can be made here. For one event loop only."""
 
     def __init__(self, target: Target) -> None:
         self._url = httpcore2.URL(target.target)

@@ -1,4 +1,4 @@
-"""The access token of an OAuth grant. It changes while connections last: each request is sent with the present one."""
+"""The access token of an OAuth grant. It may change during a connection, so each request gets the present token."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from taskhub.core.errors import TaskHubError
 from taskhub.domain.credentials.records import Access, NeedsAuthorization
 
 KNOWN: Final = 4
-"""How many of the last tokens are hidden in what the server says."""
+"""How many of the latest tokens are removed from texts of the server."""
 RENEW_SECONDS: Final = 60.0
-"""The least time between two refreshes because the server refuses a token."""
+"""If the server refuses tokens, the least seconds between two refreshes."""
 LOOK_SECONDS: Final = 60.0
-"""For how long a token is sent without a look at its grant, which may be revoked meanwhile."""
+"""Seconds for which a token is sent before its grant is read again, because the grant may have been revoked."""
 
 
 class Bearer:
@@ -30,14 +30,13 @@ class Bearer:
         fresh: Callable[[Access], bool],
         refuse: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
-        """`get` gets a token that is good now, and is not the given one; `fresh` says whether one is good still.
-        `refuse` marks the grant of a token that the server refuses although it is new, and raises
-        `NeedsAuthorization`."""
+        """`get` returns a valid token other than the given one; `fresh` says whether a token is still valid. `refuse`
+        is called with a new token that the server refuses: it marks the grant and raises `NeedsAuthorization`."""
         self._get = get
         self._fresh = fresh
         self._refuse = refuse
         self._untried = ""
-        """A token that is there because the server refused the one before, and that it has not taken yet."""
+        """A token that replaced a refused one, until the server accepts it; empty if there is none."""
         self._renewed_at = -RENEW_SECONDS
         self._looked_at = -LOOK_SECONDS
         self.access: Access | None = None
@@ -56,8 +55,8 @@ class Bearer:
         self._looked_at = -LOOK_SECONDS
 
     async def ready(self) -> None:
-        """Get a token that is good now, unless there is one: another one, if the server has refused the present token.
-        Raises `NeedsAuthorization` or `Unavailable`."""
+        """Get a valid token, unless the present one is valid and the server has not refused it. Raises
+        `NeedsAuthorization` or `Unavailable`."""
         token = "" if self.access is None else self.access.token
         refused = token if token and token == self.refused else ""
         looked = time.monotonic() - self._looked_at < LOOK_SECONDS
@@ -67,7 +66,7 @@ class Bearer:
             if refused and refused == self._untried and self._refuse is not None:
                 await self._refuse(refused)
             if refused and time.monotonic() - self._renewed_at < RENEW_SECONDS:
-                refused = ""  # a server that refuses tokens now and then would have them refreshed all the time
+                refused = ""  # refreshed a moment ago: the server may refuse some requests with any token
             elif refused:
                 self._renewed_at = time.monotonic()
             access = await self._get(refused)
@@ -75,7 +74,7 @@ class Bearer:
             if refused:
                 self._untried = access.token
         except NeedsAuthorization:
-            self.access = None  # it is not sent any more, even if the server would take it
+            self.access = None  # not sent any more, even if the server would accept it
             raise
 
     def signs(self, url: str) -> Callable[[httpx2.Request], Awaitable[None]]:
@@ -109,8 +108,8 @@ class Bearer:
 
 
 def _same_origin(server: httpx2.URL, asked: httpx2.URL) -> bool:
-    """Whether an address is at the origin of the server's, or at the same host by https instead of http, to which the
-    SDK follows a redirect too."""
+    """Whether both addresses have the same origin, or differ only by https instead of http: the SDK follows redirects
+    to these."""
     if (server.scheme, server.host, server.port) == (asked.scheme, asked.host, asked.port):
         return True
     upgraded = (server.scheme, server.port, asked.scheme, asked.port) == ("http", None, "https", None)
@@ -118,7 +117,7 @@ def _same_origin(server: httpx2.URL, asked: httpx2.URL) -> bool:
 
 
 def fixed(access: Access) -> Bearer:
-    """A bearer that always sends this token and never refreshes it, for a use that is soon over."""
+    """A bearer that always sends this token and never refreshes it, for short use."""
 
     async def get(refused: str) -> Access:
         return access
@@ -129,7 +128,7 @@ def fixed(access: Access) -> Bearer:
 
 
 class Secrets(Collection[str]):
-    """The secrets of a server, with the tokens of its grant as they are at the moment."""
+    """The secrets of a server, including the present tokens of its grant."""
 
     def __init__(self, fixed: frozenset[str], bearer: Bearer) -> None:
         self._fixed = fixed

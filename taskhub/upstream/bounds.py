@@ -1,6 +1,6 @@
 """Bounds the size of HTTP responses of servers: bytes are counted on arrival, before anything is decoded.
 
-Every request asks for an uncompressed response. A compressed one is refused, because 150 KB of it can be a gigabyte.
+Every request asks for an uncompressed response. A compressed one is refused, because 150 KB can unpack to a gigabyte.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Final
 import httpx2
 
 MAX_ANSWER: Final = 16 * 1_048_576
-"""The most bytes of a JSON response, or of one event in a stream: twice the largest result, for escapes and spaces."""
+"""The most bytes of a JSON response, or of one event in a stream. Twice the largest result, because JSON text may
+contain escapes and spaces."""
 
 PLAIN: Final = {"Accept-Encoding": "identity"}
 
@@ -35,7 +36,7 @@ class _Bounded(httpx2.AsyncByteStream):
     def __init__(self, stream: httpx2.AsyncByteStream, *, events: bool, refused: str) -> None:
         self._stream = stream
         self._refused = refused
-        # A stream of events is as long as its call; httpx2 bounds each event.
+        # A stream of events may be of any length; httpx2 bounds each event.
         self._most = None if events else MAX_ANSWER
         self._error = httpx2.SSEError if events else httpx2.StreamError
 

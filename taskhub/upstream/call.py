@@ -42,7 +42,7 @@ from taskhub.upstream.task_news import token_of
 logger = logging.getLogger(__name__)
 
 MAX_RESULT = 8 * 1_048_576
-"""The most bytes of a result, as JSON: of a call here, of reads, prompts and completions in `relay`."""
+"""The most bytes of a result as JSON: of calls in this module, of reads, prompts and completions in `relay`."""
 MAX_ERROR_MESSAGE = 4_000
 """The most characters of an error's message."""
 MAX_ERROR_DATA = 65_536
@@ -56,9 +56,9 @@ MAX_PAGES = 1_000
 MAX_TRIES = 3
 """The most tries of a call that the server refuses to run because it no longer knows the session."""
 MAX_CLAIMS = 20
-"""The most claims of a task after which a server may put its call off by `Retry-After`."""
+"""How often a task may be claimed before its server can no longer postpone the call by `Retry-After`."""
 PAUSES = (1.0, 2.0, 4.0, 8.0, 10.0, 10.0, 10.0, 10.0, 10.0)
-"""Seconds before each further call of a tool that answers with a `requestState` and no question."""
+"""Seconds before each repetition of a call, if the tool answers with a `requestState` and no question."""
 
 _ANSWER: TypeAdapter[Any] = TypeAdapter(types.InputResponse)
 
@@ -76,14 +76,15 @@ class _Round:
 
 
 _NO_SESSIONS_RESULT: Final = (types.INTERNAL_ERROR, "Handler returned an invalid result")
-"""The SDK's error for a tool's result that the version does not know. Its servers make a valid result of all that a
-tool returns, except of questions (`InputRequiredResult`). After these a client calls again, so the tool expects it."""
+"""The error of a server made with the SDK, if its tool returns questions (`InputRequiredResult`) in a version without
+them. It converts everything else that a tool returns. A tool that asks questions expects to be called again, so the
+call can be repeated."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Again:
-    """The tool asks no question, but wants to be called again with `state`. `None`: at once, since it has asked
-    questions that the server could not send within a session."""
+    """The tool is to be called again with `state`, without answers. `None`: call it again at once and without a
+    session, because in a session the server could not send the tool's questions."""
 
     state: str | None
 
@@ -92,10 +93,10 @@ async def call_tool(
     pool: Pool, claim: Claim, *, say: Callable[[LogLine], None], ask: Ask, begin: Callable[[], bool] = lambda: True
 ) -> CallOutcome:
     """Call the tool, and return the outcome. A tool that only asks to be called again is called again after a pause
-    (B26-60). Never raises for anything that the server does: every answer or failure becomes an outcome. Raises
-    `NeedsAuthorization`, before the call is made, if the grant has lapsed since it was looked at. `say` gets log
-    lines and progress as they come; `ask` answers a request that an older server makes during the call. `begin` is
-    called when there is a connection for the call; if it returns `False`, the call is not made."""
+    (B26-60). Whatever the server does becomes an outcome, never an exception. Raises `NeedsAuthorization`, before the
+    call is made, if the grant has lapsed since it was last read. `say` gets log lines and progress as they come; `ask`
+    answers a request that an older server makes during the call. `begin` is called when there is a connection for the
+    call; if it returns `False`, the call is not made."""
     profile = profile_of(claim)
 
     async def asked(kind: QuestionKind, params: dict[str, Any]) -> dict[str, Any]:
@@ -118,7 +119,7 @@ async def call_tool(
     for pause in PAUSES:
         if not isinstance(outcome, _Again):
             break
-        await asyncio.sleep(pause)  # no connection is held meanwhile: a command can serve other calls
+        await asyncio.sleep(pause)  # without a connection, so that a command can serve other calls
         outcome = await _round(pool, claim, _Round(None, outcome.state), bound, say)
     if isinstance(outcome, _Again):
         return broken(f"the tool asked for nothing but another call, {len(PAUSES) + 1} times")
@@ -126,7 +127,8 @@ async def call_tool(
 
 
 def profile_of(claim: Claim, *, stateless: bool = False) -> Profile:
-    """What the caller of this call can be asked. `stateless`: whether a session of its own does not matter."""
+    """What the caller of this call can be asked. `stateless`: the call needs no session, whatever the caller's
+    revision."""
     people = claim.question_audience in (Audience.OPERATOR, Audience.EITHER)
     able = claim.client_capabilities
     elicitation = not claim.only_caller or modes_of(able) is not None
@@ -152,7 +154,7 @@ async def _round(
     except UnconnectedError as error:
         return _unreached(claim, str(error))
     except MCPError as error:
-        # A server that was restarted knows no earlier session, so it has refused the call without running it.
+        # The server was restarted and does not know the session, so it has not run the call.
         if bound.refused and tries < MAX_TRIES:
             return await _round(pool, claim, given, bound, say, tries=tries + 1)
         return _without_answer(pool.target, claim, error, bound)
@@ -171,7 +173,7 @@ async def _round(
 
 
 def _without_answer(target: Target, claim: Claim, error: MCPError, bound: Bound) -> Faulted | Postponed:
-    """The outcome of a call that brought no answer of the tool's."""
+    """The outcome of a call that the tool did not answer."""
     if why := failure(error):
         return broken(why)
     said = refusal(error)
@@ -188,7 +190,8 @@ def _without_answer(target: Target, claim: Claim, error: MCPError, bound: Bound)
 
 @contextlib.asynccontextmanager
 async def _lent(pool: Pool, profile: Profile, claim: Claim) -> AsyncIterator[Connection]:
-    """A connection for the call. A task of 2025-11-25 is made where it will be polled."""
+    """A connection for the call. If the server will run it as a task of 2025-11-25: the connection by which that task
+    is polled."""
     if not _as_task(pool, claim):
         async with pool.borrow(profile, claim.context_id) as connection:
             yield connection
@@ -215,7 +218,7 @@ async def _carried(
 
 
 def _as_task(pool: Pool, claim: Claim) -> bool:
-    """Whether the tool is one of a 2025-11-25 server that can be called as a task alone."""
+    """Whether the tool belongs to a 2025-11-25 server and can only be called as a task."""
     return claim.tool_name in (pool.only_as_tasks or ())
 
 
@@ -249,8 +252,8 @@ async def _posted(
 async def _answer(
     pool: Pool, connection: Connection, claim: Claim, given: _Round, say: Callable[[LogLine], None]
 ) -> CallOutcome | _Again:
-    """The outcome of one request. Errors and invalid answers become outcomes too, since they are no reason to drop the
-    connection, and with it a command with all its memory. Raises only if the connection cannot be used any more."""
+    """The outcome of one request. Errors and invalid answers become outcomes too, so that they do not close the
+    connection, which would end a command and lose its state. Raises only if the connection cannot be used any more."""
     mirrored = pool.mirrored
     try:
         if connection.modern and connection.learnt != mirrored and any(name == claim.tool_name for name, _ in mirrored):
@@ -276,15 +279,15 @@ async def _answer(
 def _by_choice(pool: Pool, connection: Connection) -> bool:
     """Whether the server has a session only because its caller has one."""
     if pool.target.transport == "stdio" and not pool.sessions.shared:
-        return False  # the client's process speaks one era
+        return False  # a client's process speaks one era only
     return connection.profile.sessions and not connection.modern and pool.eras.last is Era.STATELESS
 
 
 async def _translated(
     pool: Pool, lend: Lend, claim: Claim, body: dict[str, Any], say: Callable[[LogLine], None]
 ) -> CallOutcome | _Again:
-    """The outcome that the result `body` means. `lend` lends a connection, if the tools must be listed. Raises
-    `ValidationError` if it is no result of a tool."""
+    """The result `body`, translated into an outcome. `lend` lends a connection if the tools must be listed. Raises
+    `ValidationError` if `body` is not a result of a tool."""
     if body.get("resultType") == "input_required":
         types.InputRequiredResult.model_validate(body, by_name=False)
         return asked(claim, body)
@@ -321,7 +324,7 @@ async def _call(
         )
     )
 
-    if as_task:  # its progress goes on when it has been answered, which the SDK's client does not expect
+    if as_task:  # progress comes after the answer too, which the SDK's client does not expect
         with connection.news.during(token_of(claim), say):
             return (await session.send_request(request, Verbatim)).root
 
@@ -393,14 +396,14 @@ async def _learn_outputs(pool: Pool, lend: Lend, tool: str) -> None:
             assert connection.client is not None
             tools = await list_tools(connection.client.session, declared=True, modern=connection.modern)
     except (MCPError, ValidationError, Unavailable) as error:
-        logger.info("output schemas could not be learnt: %s", reason(error))  # the result is kept all the same
+        logger.info("output schemas could not be learnt: %s", reason(error))  # the result is accepted unchecked
         return
     pool.outputs = {tool: None, **outputs(tools)}
 
 
 async def _learn_tasks(pool: Pool, connection: Connection) -> None:
-    """Note which tools run as tasks alone, because the server may answer a plain call of such a tool with an error that
-    looks like the tool's own."""
+    """Note which tools can only be called as tasks, because the server may answer a plain call of such a tool with an
+    error that looks like the tool's own."""
     assert connection.client is not None
     client = connection.client
     told = client.server_capabilities.model_dump(by_alias=True, mode="json", exclude_none=True)
@@ -427,7 +430,7 @@ async def _learn_headers(connection: Connection, mirrored: Mirrored) -> None:
     except (MCPError, ValidationError) as error:
         if gone(error):
             raise
-        # Not an error of the call: a server that needs the headers refuses it.
+        # Go on with the call: a server that needs the headers refuses it without running it.
         logger.info("the headers of tools could not be learnt: %s", reason(error))
     connection.learnt = mirrored
 
@@ -461,7 +464,7 @@ def status_message(body: dict[str, Any]) -> str:
 
 
 def poll_ms(body: dict[str, Any], revision: str) -> int | None:
-    """How often a server wants to be asked for its task, in milliseconds; `None` if it does not say."""
+    """The milliseconds between two polls that a server asks for; `None` if it does not say."""
     found = body.get("pollInterval" if has_sessions(revision) else "pollIntervalMs")
     if isinstance(found, bool) or not isinstance(found, (int, float)) or not found > 0:
         return None
@@ -469,7 +472,7 @@ def poll_ms(body: dict[str, Any], revision: str) -> int | None:
 
 
 def asked(claim: Claim, body: dict[str, Any], used: Collection[str] = ()) -> CallOutcome | _Again:
-    """The outcome for an `InputRequiredResult`, which is valid. `used`: keys that the task's questions have already."""
+    """The outcome for a valid `InputRequiredResult`. `used`: keys that questions of the task already have."""
     requests: dict[str, Any] = body.get("inputRequests") or {}
     if len(requests) > MAX_OPEN:
         return broken(f"the tool asked {len(requests)} questions at once; at most {MAX_OPEN} are allowed")
@@ -522,7 +525,7 @@ def waiting_message(questions: Sequence[NewQuestion]) -> str:
 
 
 def passed_on(target: Target, error: MCPError) -> Faulted:
-    """The server's own error, with bounded size and code, and without the server's secrets."""
+    """The server's own error, with bounded size, a code that may be passed on, and without the server's secrets."""
     if said := refusal(error):
         return replace(broken(said.words()), scopes=said.scopes)
     code, message = error.error.code, target.shown(error.error.message)
@@ -542,7 +545,7 @@ def _unreached(claim: Claim, problem: str) -> Faulted:
 
 
 def _unhandled(claim: Claim, said: HttpRefusal) -> Faulted | Postponed:
-    """The outcome of a call that an HTTP server refused to handle. One that names a time is asked again then."""
+    """The outcome of a call that an HTTP server refused to handle: postponed if the server names a time."""
     if said.later is not None and claim.epoch <= MAX_CLAIMS:
         return Postponed(words("server_later", claim.server_name, said.told), said.later)
     return _unreached(claim, said.words())

@@ -1,4 +1,4 @@
-"""The calls that one connection carries at a time, and which of them a message of the server belongs to."""
+"""The calls that run on one connection, and which of them a message of the server belongs to."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ class Bound:
     roots: bool = False
     """Whether the caller has roots. If not, a request for roots is refused, since people could only guess them."""
     sampling: frozenset[str] | None = None
-    """The parts of sampling that the caller, or people in its place, can serve; `None` for no sampling at all."""
+    """The parts of sampling that the caller can serve, or people for it; `None` for no sampling at all."""
     elicitation: frozenset[str] | None = FORMS_AND_LINKS
     """The modes of elicitation that can be served, mostly by people; `None` for no elicitation at all."""
     context_id: int = 0
-    """The client who calls."""
+    """The id of the client that calls."""
     task: str = ""
     """The server's task whose result is asked for; empty for any other call."""
     place: int = 0
-    """The place of the call among those that the connection has carried."""
+    """Counts the calls of the connection, in the order in which they began."""
     number: types.RequestId | None = None
-    """The id of its request; `None` until that is sent."""
+    """The id of the call's request; `None` until the request is sent."""
     asking: int = 0
-    """Questions of the server that are being answered."""
+    """The number of the server's questions that are being answered."""
     refused: bool = False
     """Whether the server refused the call because it no longer knows the session, so that the call never ran."""
     unconnected: str = ""
-    """Why the HTTP request could not be sent: no connection could be made. Empty if it was sent."""
+    """Why no connection could be made for the HTTP request, as text for people; empty if the request was sent."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     def narrowed(self, meta: dict[str, Any]) -> dict[str, Any]:
@@ -73,8 +73,8 @@ class Bound:
         return meta if told == declared else {**meta, types.CLIENT_CAPABILITIES_META_KEY: told}
 
     def refusal(self, kind: QuestionKind, params: dict[str, Any]) -> types.ErrorData | None:
-        """Why this call cannot serve a request of an older server; `None` if it can. Such a server is told only once,
-        for all calls, what it may ask."""
+        """Why this call cannot serve a request of the server; `None` if it can. Older servers are told the capabilities
+        only once, for all calls, so they may ask for more than this caller has."""
         missing = ""
         if kind is QuestionKind.ROOTS and not self.roots:
             missing = "roots"
@@ -147,9 +147,10 @@ class Calls:
     def asking(self, task: str, newest: int, number: types.RequestId | None = None) -> Bound | types.ErrorData:
         """The call that a request of the server belongs to, or why there is none.
 
-        If the request names the server's `task`, or the `number` of a request of ours, it is the call of that. A
-        command often names neither: then it is the latest running call without an open question, among those that had
-        begun when the request came, the last of which was `newest`."""
+        If the request names the server's `task`, or the `number` of a request of the hub, that decides. A command often
+        names neither. Then it is the latest call without an open question, among those up to `newest`, the last call
+        that had begun when the request came.
+        """
         if task and (named := next((call for call in self._running if call.task == task), None)) is not None:
             return named
         if number is not None:
@@ -161,13 +162,13 @@ class Calls:
         if not running:
             return types.ErrorData(code=types.INVALID_REQUEST, message="No call is running on this connection")
         if not self._of_one_client():
-            # No client may see, or answer, what the call of another asks.
+            # A client must not see or answer a question of another client's call.
             return types.ErrorData(code=types.INVALID_REQUEST, message=WHOSE)
         return next((call for call in reversed(running) if not call.asking), running[-1])
 
     def concerned(self, number: types.RequestId | None = None) -> Sequence[Bound]:
-        """The calls that a log line of the server may be about: that of the request `number`, if it names one; none if
-        they are of several clients."""
+        """The calls that a log line of the server may be about. If the line names the request `number`, only its call;
+        else none if calls of several clients are running."""
         if number is not None:
             return () if (named := self._named(number)) is None else (named,)
         known = CALL.get()

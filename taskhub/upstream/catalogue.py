@@ -41,8 +41,8 @@ _NAME = re.compile(r"^[A-Za-z0-9_.-]{1,128}$")
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The result of listing a server. `unread` has the lists that it declares and that could not be read, each with the
-    reason."""
+    """The result of listing a server. `unread`: the lists that the server declares but that could not be read, each
+    with the reason."""
 
     protocol: str
     info: dict[str, Any]
@@ -53,15 +53,14 @@ class Snapshot:
     unread: Mapping[str, str] = field(default_factory=dict)
     capabilities: dict[str, Any] = field(default_factory=dict)
     scopes: str = ""
-    """The scopes without which it refuses lists."""
+    """The scopes that the server requires for lists that it refused."""
 
 
 SNAPSHOT_SECONDS = 60.0
 """The longest that one listing of a server may take."""
 
 LOOK_SECONDS = 0.2
-"""The least time between two listings: a server may announce changes faster than it can be listed, and a command
-serves no calls while it is listed."""
+"""The least seconds between two listings, because a server may announce changes faster than it can be listed."""
 
 FIRST_PAUSE = 0.5
 """Seconds before a lost server is tried again; then twice as long each time, up to `LONGEST_PAUSE`."""
@@ -73,12 +72,13 @@ class Watcher:
     """Watches one server, until cancelled: lists it when it is connected and whenever it announces a change on any
     connection, reports when it cannot be reached or has to be authorized, and follows resources.
 
-    A command is listed through a process that belongs to no client (reads may use it too), since a client's process may
-    list what is for that client alone; or, where clients share a process, through that. At any other server the watcher
-    has a connection of its own.
+    A command is listed through the process that clients share, or else through one that belongs to no client (which
+    reads may use too), because a client's process may list tools for that client alone. For any other server the
+    watcher has a connection of its own.
 
-    The `on_*` functions are called in the server's event loop. `on_unauthorized` gets the problem, and the scopes that
-    the server wants if it names them."""
+    The `on_*` functions are called in the server's event loop. `on_unauthorized` gets the problem and the scopes that
+    the server requires, if it names them.
+    """
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class Watcher:
         self._follower: Follower | None = None
         self._pause = FIRST_PAUSE
         self._anew = False
-        """Whether the watcher is to make a new connection, because the server is to be asked anew what it speaks."""
+        """Whether to make a new connection, on which the server is asked again which eras it speaks."""
 
     def refresh(self) -> None:
         """List the server again soon. Thread-safe."""
@@ -114,8 +114,8 @@ class Watcher:
             self._loop.call_soon_threadsafe(self.changed.set)
 
     def ask_anew(self) -> None:
-        """Find out anew in which eras the server can be spoken to, on a new connection, and list it. A process of a
-        command is not ended for that, since it may have a state: the next new process is asked. Thread-safe."""
+        """Find out again which eras the server speaks, on a new connection, and list it. A running process of a command
+        is not ended for that, because it may hold state; the next process is asked. Thread-safe."""
 
         def forget() -> None:
             self._pool.eras.forget()
@@ -222,7 +222,7 @@ class Watcher:
                 self._on_snapshot(snapshot)
                 self._pause = FIRST_PAUSE  # not before: a server may accept a connection, and end when it is listed
                 if lost:
-                    # There was no connection on which changes could be announced, so any of them may have changed.
+                    # While there was no connection, changes were not announced, so any of these may have changed.
                     self._on_updated(frozenset(lost))
                     lost.clear()
                 await asyncio.sleep(LOOK_SECONDS)
@@ -241,7 +241,8 @@ class Watcher:
                 following.cancel()
 
     async def _snapshot(self, connection: Connection) -> Snapshot | None:
-        """List the server; `None` if it should be tried again, because a call keeps it busy. Raises `TimeoutError`."""
+        """List the server; `None` if it took too long while a call was running, so it should be tried again. Raises
+        `TimeoutError` if none was."""
         try:
             async with asyncio.timeout(SNAPSHOT_SECONDS):
                 return await take_snapshot(connection)
@@ -321,13 +322,13 @@ async def take_snapshot(connection: Connection) -> Snapshot:
 
 
 def scopes_of(error: Exception) -> str:
-    """The scopes without which the server refuses a list; empty if it names none."""
+    """The scopes that the server requires for a list that it refused; empty if it names none."""
     refused = refusal(error)
     return "" if refused is None else refused.scopes
 
 
 def mirrored(snapshot: Snapshot) -> frozenset[tuple[str, str]]:
-    """The tools that want arguments in headers as well (B26-26), as pairs of name and digest."""
+    """The tools whose arguments are repeated in headers (B26-26), as pairs of name and digest."""
     return frozenset(
         (tool.name, tool.digest)
         for tool in snapshot.tools
@@ -371,14 +372,14 @@ def _add(found: dict[str, Listed], tool: Listed) -> None:
 
 
 def vetted(definition: Any, *, modern: bool = False, unfit: str = "") -> Listed:
-    """A tool's record for the database. Its `rejected` says why clients never see it; `unfit` is the SDK's reason to
-    reject it. A tool of a `modern` server whose arguments cannot be sent in headers is rejected (B26-25); older servers
-    do not use these headers."""
+    """A tool's record for the database. If it is rejected, so that clients never see it, `rejected` says why; `unfit`
+    is the SDK's reason. A tool of a `modern` server is rejected if its annotations for headers are invalid (B26-25);
+    older servers do not use them."""
     definition = jsonx.repaired(definition) if isinstance(definition, dict) else {}
     name = str(definition.get("name", ""))
     hint = _member(definition, "_meta").get(MODE_HINT)
     annotations = _member(definition, "annotations")
-    # Not from `execution.taskSupport`, which says whether the hub may call this server with a task of the server's.
+    # Not `execution.taskSupport`: that says whether the server can run the hub's call as a task of its own.
     mode = TaskMode(hint) if hint in list(TaskMode) else None
     digest = hashlib.sha256(jsonx.canonical(definition)).hexdigest()
     rejected = _fault(name, definition) or unfit or (_header_fault(definition) if modern else "")

@@ -1,6 +1,7 @@
 """The transport of a command: a process that reads and writes a JSON-RPC message in each line.
 
-Not by the SDK's `stdio_client`: it keeps a line of any length, and logs each line that is no message with a traceback.
+It is not the SDK's `stdio_client`, which keeps a line of any length and logs each line that is not a message with a
+traceback.
 """
 
 from __future__ import annotations
@@ -23,20 +24,20 @@ from taskhub.upstream.stderr import MAX_LINE
 from taskhub.upstream.unreadable import TooLongError
 
 END_SECONDS: Final = 2.0
-"""Seconds in which a process has to end after its input was closed, and again after SIGTERM. Both together are shorter
-than `connection.CLOSE_SECONDS`, so that SIGKILL comes before the connection is broken off."""
+"""Seconds in which a process has to end after its input was closed, and again after SIGTERM. Twice this must be less
+than `connection.CLOSE_SECONDS`, so that SIGKILL is sent before the connection is broken off."""
 FLUSH_SECONDS: Final = 0.5
-"""Seconds in which what was sent is written before the input is closed."""
+"""Seconds to wait until all sent messages are written, before the input is closed."""
 
 STRAY_BYTES: Final = 32 * 1_048_576
-"""The most bytes a second that are read of output that is no message. A process that writes more has to wait."""
+"""The most bytes a second that are read of output that is not messages. A process that writes more has to wait."""
 STRAY_LINE: Final = 16_384
-"""What a line costs of these bytes besides its length."""
+"""A line counts as this many bytes more than its length."""
 STRAY_SECONDS: Final = 2.0
 
 _CHUNK: Final = 65_536
 _BEGINNING: Final = 256
-"""The bytes of a line in which its first character that is no space has to be."""
+"""A line is taken for a message only if its first non-space character is within so many bytes."""
 _GONE: Final = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream, OSError)
 
 Heard = SessionMessage | Exception
@@ -51,9 +52,10 @@ async def command_streams(
     errors: TextIO,
     on_stray: Callable[[bytes], None],
 ) -> AsyncIterator[tuple[Streams, int]]:
-    """The streams of incoming and outgoing messages of a new process, and its id. At the end of the block the process
-    and all that it started are ended. `errors` is its standard error. `on_stray` gets the beginning of each line that
-    is no message; one that looks like a message also arrives, as an error. Raises `OSError` if it cannot be started."""
+    """Start a process; yields the streams of its incoming and outgoing messages, and its id. At the end of the block
+    the process and all that it started are ended. `errors` is its standard error. `on_stray` gets the beginning of each
+    line that is not a message; if the line looks like one, it also arrives as an error. Raises `OSError` if the process
+    cannot be started."""
     process = await anyio.open_process(
         list(words),
         env={**get_default_environment(), **environment},
@@ -74,7 +76,7 @@ async def command_streams(
             yield (read, write), process.pid
         finally:
             with anyio.CancelScope(shield=True):
-                read.close()  # what is still written is read and dropped, since a full pipe would hold up the end
+                read.close()  # further output is read and dropped, since a full pipe would keep the process from ending
                 write.close()
                 with anyio.move_on_after(FLUSH_SECONDS):
                     await written.wait()
@@ -138,15 +140,15 @@ async def _end(process: Process) -> None:
         await _ended(process)
     with suppress(*_GONE):
         await process.stdout.aclose()
-    # What the process has started may hold the pipes open, and with them asyncio's transport.
+    # Processes that it started may hold the pipes open, and with them asyncio's transport.
     transport = getattr(getattr(process, "_process", None), "_transport", None)
     if transport is not None:
-        with suppress(PermissionError):  # of Python up to 3.12, for a process of another user
+        with suppress(PermissionError):  # raised by Python up to 3.12 for a process of another user
             transport.close()
 
 
 async def _ended(process: Process) -> bool:
-    """Whether the process ends within `END_SECONDS`. Not by `Process.wait`, which also waits for its pipes."""
+    """Whether the process ends within `END_SECONDS`. Does not use `Process.wait`, which also waits for its pipes."""
     with anyio.move_on_after(END_SECONDS):
         while process.returncode is None:  # noqa: ASYNC110 - nothing tells when it has ended
             await anyio.sleep(0.01)
@@ -154,7 +156,7 @@ async def _ended(process: Process) -> bool:
 
 
 class _Lines:
-    """Puts chunks of output together to lines, and never keeps more than a message may have."""
+    """Joins chunks of output into lines, and never keeps more bytes than a message may have."""
 
     def __init__(self, on_stray: Callable[[bytes], None]) -> None:
         self._on_stray = on_stray
@@ -162,10 +164,10 @@ class _Lines:
         self._dropping = False
         """Whether the rest of the current line is dropped."""
         self.stray = 0
-        """Bytes that were no message, with `STRAY_LINE` for each line."""
+        """Bytes of lines that were not messages, plus `STRAY_LINE` for each line."""
 
     def take(self, chunk: bytes) -> Iterator[Heard]:
-        """What the lines mean that end in this chunk, or are too long by it."""
+        """The messages, or errors, of the lines that end in this chunk or become too long with it."""
         *whole, rest = chunk.split(b"\n")
         for part in whole:
             yield from self._append(part)
@@ -173,7 +175,7 @@ class _Lines:
         yield from self._append(rest)
 
     def end(self) -> None:
-        """There is no more output: a line that was begun is no message."""
+        """Handle the end of the output: an unfinished line is not a message."""
         if self._begun and not self._dropping:
             self._on_stray(bytes(self._begun))
 

@@ -49,13 +49,13 @@ from taskhub.upstream.task_news import TaskNews
 from taskhub.upstream.unreadable import Waiting
 
 CLOSE_SECONDS = 5.0
-"""Seconds in which a connection has to end after `stop`; then it is broken off, which may take as long again. Longer
-than a command may take to be killed: `command.FLUSH_SECONDS`, and twice `command.END_SECONDS`."""
+"""Seconds in which a connection has to end after `stop`; then it is broken off, which may take as long again. Must be
+longer than it takes to kill a command: `command.FLUSH_SECONDS` and twice `command.END_SECONDS`."""
 TASKS = "io.modelcontextprotocol/tasks"
 """The extension by which a server may run a call as a task of its own (revision 2026-07-28)."""
 PROBE_SECONDS: Final = 10.0
-"""Seconds in which a server has to answer `server/discover`, or half of those in which a connection has to be made, if
-that is longer. Then another era is tried: some old servers are silent on a request that they do not know."""
+"""Seconds in which a server has to answer `server/discover`; half of the time for the whole connection, if that is
+longer. After that another era is tried, because some old servers do not answer a request that they do not know."""
 
 _SAMPLING_PARTS = frozenset({"tools", "context"})
 
@@ -77,24 +77,24 @@ R = TypeVar("R", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The client capabilities that a connection declares to the server. Elicitation mostly, because people answer it in
-    the console. Sampling and roots only if the caller declared them, so that a tool learns if there is no model;
-    sampling also if the tool's policy has people answer."""
+    """The client capabilities that a connection declares to the server. Elicitation nearly always, because people can
+    answer in the console. Sampling and roots only if the caller declared them, so that a tool learns if there is no
+    model; sampling also if the tool's policy lets people answer."""
 
     sampling: frozenset[str] | None = None
-    """The declared parts of sampling, of `tools` and `context`; `None` if sampling is not declared."""
+    """Which of the parts `tools` and `context` of sampling are declared; `None` if sampling is not declared at all."""
     roots: bool = False
     elicitation: bool = True
     sessions: bool = False
-    """Whether the callers have sessions. A server that speaks both eras is then spoken to as in theirs, since its tools
-    may ask in the middle of a call only there."""
+    """Whether the callers have sessions. Then a server that speaks both eras is also used in a session, because only
+    there can its tools ask questions in the middle of a call."""
 
     @classmethod
     def of(
         cls, capabilities: Mapping[str, Any], *, people: bool = False, elicitation: bool = True, revision: str = ""
     ) -> Profile:
-        """The profile for a caller with these capabilities. `people`: whether people answer what the caller cannot.
-        `elicitation`: whether the caller or people can be asked. `revision`: the one that the caller speaks."""
+        """The profile for a caller with these capabilities. `people`: whether people answer sampling that the caller
+        cannot. `elicitation`: whether the caller or people can be asked. `revision`: the caller's."""
         declared = capabilities.get("sampling")
         sampling = _SAMPLING_PARTS.intersection(declared) if isinstance(declared, dict) else None
         if people:
@@ -116,25 +116,25 @@ class Connection:
         roots: bool = True,
         resumed: str = "",
     ) -> None:
-        """`eras`: what is known of the server; without it, it is asked anew. `calls`: whether calls are made by it.
-        `roots`: whether an older server, which is told once for all calls, is told of roots, if the profile has any.
-        `resumed`: the id of a session to go on with, instead of opening one."""
+        """`eras`: what is known of the server's eras; without it, the server is asked. `calls`: whether the connection
+        is for calls. `roots`: whether roots, if the profile has them, are declared to an older server, which is told
+        once for all calls. `resumed`: the id of a session to resume, instead of opening one."""
         self.target = target
         self.profile = profile
         self.eras = eras or Eras()
         self.era: Era | None = None
         """The era in which the connection was made."""
         self.tried: dict[Era, str] = {}
-        """Why it could not be made in others that were tried before, as text for people."""
+        """By era, why an earlier try in it failed, as text for people."""
         self.client: Client | None = None
         self.calls = Calls()
-        """The calls that it carries."""
+        """The calls that run on the connection."""
         self._tells_roots = roots
         self._asked = Roots(self.calls, for_calls=calls)
         self.on_lists_changed: Callable[[], None] = lambda: None
         self.on_updated: Callable[[str], None] = lambda uri: None
         self.on_opened: Callable[[], None] = lambda: None
-        """Called when the process of a command has been started, before it is spoken to."""
+        """Called when the process of a command has been started, before the first message is sent."""
         self.on_line: Callable[[str], None] = lambda text: None
         """Called, in any thread, for each line of a command that is logged."""
         self._opened: asyncio.Future[None] | None = None
@@ -147,22 +147,22 @@ class Connection:
         self.pid: int | None = None
         """The process of a command."""
         self.lost_before = ""
-        """Why the session that the client had before this one was lost, until a call has told it."""
+        """Why the client's session before this one was lost; empty if it was not, or once a call has reported it."""
         self.dismissed = False
-        """Whether `stop` ended the connection. One that is neither alive nor dismissed was lost."""
+        """Whether `stop` ended the connection. If it is neither alive nor dismissed, it was lost."""
         self.declared: dict[str, Any] = {}
         """The part of `_meta` in which the calls and polls of this connection declare version, client and capabilities;
-        empty before the first, and on older revisions."""
+        empty before the first of them, and in older revisions."""
         self.learnt: frozenset[tuple[str, str]] = frozenset()
         """The value of `Pool.mirrored` when the client last listed the tools, for the headers of their arguments."""
         self._secrets = target.secrets()
         self.news = TaskNews(self.hide)
-        """What the server says of its tasks."""
+        """The server's notifications about its tasks."""
         self._hosting = Hosting(self._elicit, self._sample)
         self._task: asyncio.Task[None] | None = None
 
     def hide(self, text: str) -> str:
-        """A line that a tool says, without the server's secrets."""
+        """`text` of a tool without the server's secrets."""
         return without_values(text, self._secrets) if self._secrets else text
 
     async def start(self) -> None:
@@ -202,7 +202,7 @@ class Connection:
         return client is not None and self.modern and TASKS in (client.server_capabilities.extensions or {})
 
     async def _open(self, era: Era, seconds: float) -> None:
-        """Connect in this way. Raises `Unspoken` if another may work, else `Unavailable`."""
+        """Connect in this era. Raises `Unspoken` if another era may work, else `Unavailable`."""
         self._stop = asyncio.Event()
         self.forgotten = self._unsent = False
         self._opened = asyncio.get_running_loop().create_future()
@@ -214,7 +214,7 @@ class Connection:
             await self._break_off(self._task)
             raise Unspoken(f"no answer within {seconds:.0f} s", silent=True) from None
         except asyncio.CancelledError:
-            # No pool knows the connection yet, so nobody else would end the command.
+            # No pool knows the connection yet, so the command must be ended here.
             await self._break_off(self._task)
             raise
 
@@ -263,7 +263,7 @@ class Connection:
     def _build(self, era: Era) -> Client:
         return Client(
             self._server(era),
-            # A version: `Client` then sends nothing by itself, and the connection can be closed before another era is
+            # With a version, `Client` sends nothing by itself, so the connection can be closed before another era is
             # tried.
             mode=Version.MCP_2026_07_28 if era is Era.STATELESS else "legacy",
             elicitation_callback=self._elicit if self.profile.elicitation else None,
@@ -291,15 +291,16 @@ class Connection:
         return await self._asked.asked(lambda: self._answer(context, QuestionKind.ROOTS, None, types.ListRootsResult))
 
     async def greeted(self) -> None:
-        """Wait, before a call, until an older server has the roots that it has asked for when it was connected."""
+        """Before a call, wait until an older server has received the roots that it asked for when it was connected."""
         told = self.profile.roots and self._tells_roots and self.target.transport != "python" and not self.modern
         if told and self.client is not None:
             session = self.client.session
             await self._asked.given(lambda: session.send_request(types.PingRequest(), types.EmptyResult))
 
     async def _answer(self, context: Any, kind: QuestionKind, params: Any, shape: type[R]) -> R | types.ErrorData:
-        """Answer a request that an older server makes during a call: people or the client answer it while the call
-        waits. If the call ends before the answer, another call of the same client had asked, which is then asked."""
+        """Answer a request that an older server makes during a call; people or the client give the answer while the
+        call waits. If that call ends first, the request came from another call of the same client, and is given to
+        that."""
         body = {} if params is None else params.model_dump(by_alias=True, mode="json", exclude_none=True)
         body.pop("_meta", None)
         meta = context.meta or {}
@@ -332,7 +333,7 @@ class Connection:
     def _server(self, era: Era) -> Any:
         if self.target.transport == "python":
             return imported(self.target.target)
-        # `_stop` is also set when the server's side ends: the connection of a command that died is of no use.
+        # `_stop` is also set when the server's side ends, for example when a command has died.
         hooks = _Hooks(
             self._stop.set,
             self._forget,
@@ -354,8 +355,8 @@ class Connection:
             call.unconnected = problem
 
     def _declare(self, message: Any) -> None:
-        """Note what a request declares, and narrow it to what the caller of the call has. Older servers get the
-        capabilities once, at `initialize`, for all calls; the extension for tasks is none of theirs (T26-54)."""
+        """Note the capabilities that a request declares, and reduce them to those of the call's caller. Older servers
+        get capabilities once, at `initialize`, for all calls, and never the extension for tasks (T26-54)."""
         if not isinstance(message, types.JSONRPCRequest):
             return
         params = message.params or {}
@@ -395,7 +396,7 @@ def _sampling(profile: Profile) -> types.SamplingCapability:
 
 @dataclass(frozen=True, slots=True)
 class _Hooks:
-    """What a connection hears of its transport, and `declare`, which adapts outgoing messages."""
+    """The functions that a transport calls: for news of the connection, and `declare` for outgoing messages."""
 
     on_end: Callable[[], None]
     on_forgotten: Callable[[str], None]
@@ -420,7 +421,7 @@ async def _transport(target: Target, era: Era, hooks: _Hooks) -> AsyncIterator[t
                 environment, words = command_of(target.target)
                 if not words:
                     raise Unavailable("its command is empty")
-                if not settings.TASKHUB_COMMAND_WRAPPER:  # behind which there may be other programs
+                if not settings.TASKHUB_COMMAND_WRAPPER:  # a wrapper may start other programs
                     target.check_program()
                 name = target.name or words[0]
                 beside = Lines(name, target.shown, hooks.on_line)
@@ -464,8 +465,8 @@ async def _transport(target: Target, era: Era, hooks: _Hooks) -> AsyncIterator[t
 
 
 def _on_session(hooks: _Hooks, era: Era) -> Callable[[httpx2.Response], Awaitable[None]]:
-    """A response hook that tells that the server has sessions; and if it no longer knows the session, the method of the
-    message that it refused for that reason, or an empty string if it may have handled the message.
+    """A response hook that reports that the server has sessions, or that it no longer knows the session. In that case
+    it passes the method of the message that the server refused, or an empty string if the server may have handled it.
 
     The status should be 404 (B25-06), but some servers send 400. A body with the id of the request is an answer to the
     request, but some servers send that for an unknown session too.
@@ -475,7 +476,7 @@ def _on_session(hooks: _Hooks, era: Era) -> Callable[[httpx2.Response], Awaitabl
         request, status = response.request, response.status_code
         if SESSION_ID in response.headers:
             hooks.on_session(response.headers[SESSION_ID])
-        # Not for GET: a server that offers no stream of its own may answer it with 404.
+        # Not for GET: a server without a stream of its own may answer that with 404.
         if status not in (400, 404) or request.method != "POST":
             return
         if era is not Era.SSE and SESSION_ID not in request.headers:

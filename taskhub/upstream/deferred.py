@@ -1,8 +1,8 @@
 """Polls a server for its task of a deferred call, and translates its answer into plain records.
 
 In revision 2026-07-28 the answer to `tasks/get` has everything: the result, the error, or the questions, which
-`tasks/update` answers. An answer is sent as long as the server asks for it, so that nothing is kept about what was
-sent. For 2025-11-25 `upstream.session_tasks` finds out the rest, and answers.
+`tasks/update` answers. An answer is sent again for as long as the server asks the question, so sent answers need not be
+remembered. For 2025-11-25, `upstream.session_tasks` makes the further requests.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ POLL_SECONDS: Final = 10.0
 """The longest that a server may take for one poll."""
 
 FIRST_MS: Final = 100
-"""Milliseconds until the first poll, and until the next one after an answer was sent. Then twice as long each time, up
-to what the server wants: tasks that take a moment are not kept for the seconds that servers want for long ones."""
+"""Milliseconds until the first poll, and until the first one after an answer was sent. Then twice as long each time, up
+to the interval that the server asks for, so that a short task is not held up by it."""
 
 LONGEST_MS: Final = 5_000
-"""The most milliseconds between two polls if the server does not say how often it wants to be asked."""
+"""The most milliseconds between two polls if the server does not ask for an interval."""
 
 ASKING_MS: Final = 5_000
-"""Milliseconds between two polls, at least, while people or the client are asked."""
+"""The least milliseconds between two polls while people or the client are asked."""
 
 CANCELLING_MS: Final = 1_000
 """Milliseconds between two polls of a task that the server is to cancel."""
 
 LATER_MS: Final = 1_000
-"""Milliseconds until the next poll, at least, if the client's session at the server cannot be used now."""
+"""The least milliseconds until the next poll if the client's session at the server cannot be used now."""
 
 _UNKNOWN: Final = frozenset({types.INVALID_PARAMS, types.METHOD_NOT_FOUND, -32002})
-"""Codes of errors that mean that the server does not know the task."""
+"""Error codes that mean that the server does not know the task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The server does not know its task any more, so what came of the call is unknown. `told`: the sentence that says
+    """The server does not know its task any more, so the outcome of the call is unknown. `told`: the sentence that says
     so."""
 
     told: str
@@ -142,9 +142,9 @@ def next_ms(before_ms: int, wanted_ms: int | None) -> int:
 
 
 async def poll(pool: Pool, taken: Poll, *, say: Callable[[LogLine], None]) -> PollOutcome:
-    """Ask the server for its task, send it the answers that it waits for, or have it cancel the task. Never raises for
-    anything that the server does, but `NeedsAuthorization` if the grant has lapsed since the poll began. `say` gets
-    warnings about the result."""
+    """Ask the server for its task, send it the answers that it waits for, or ask it to cancel the task. Whatever the
+    server does becomes an outcome. Raises only `NeedsAuthorization`, if the grant has lapsed since the poll began.
+    `say` gets warnings about the result."""
     outcome = await _outcome(pool, taken, say)
     if not isinstance(outcome, GoesOn | AsksMore | AsksNoMore | Silent):
         await pool.tasks.forget(taken)
@@ -155,7 +155,7 @@ async def _outcome(pool: Pool, taken: Poll, say: Callable[[LogLine], None]) -> P
     try:
         async with asyncio.timeout(POLL_SECONDS):
             return await _poll(pool, taken, say)
-    except Later as error:  # the client's session is about to come or to go, here or at another worker
+    except Later as error:  # the client's session is being opened or ended, here or by another worker
         if is_spent(taken):
             return Silent(error.message)
         return GoesOn(taken.status, taken.message, taken.poll_ms, max(LATER_MS, int(error.seconds * 1000)))
@@ -208,8 +208,8 @@ async def _poll(pool: Pool, taken: Poll, say: Callable[[LogLine], None]) -> Poll
 
 
 async def _ended_late(pool: Pool, taken: Poll, say: Callable[[LogLine], None]) -> PollOutcome:
-    """The outcome of a call that has run for too long, whose task the server was asked to cancel: the result, if there
-    is one all the same, since the server may not have been asked for it for a while."""
+    """The outcome of a call that has run for too long and whose task the server was asked to cancel. It is the result
+    if the task had completed since the last poll."""
     with contextlib.suppress(MCPError, TaskHubError, ValidationError):
         body = await _told(pool, taken, say)
         if body.get("status") == "completed":
@@ -218,7 +218,7 @@ async def _ended_late(pool: Pool, taken: Poll, say: Callable[[LogLine], None]) -
 
 
 async def _told(pool: Pool, taken: Poll, say: Callable[[LogLine], None]) -> dict[str, Any]:
-    """What the server says of its task, as 2026-07-28 has it."""
+    """The server's answer to `tasks/get`, in the form of 2026-07-28."""
     body = await _ask(pool, "tasks/get", taken)
     if has_sessions(taken.revision):
         return await pool.tasks.told(lambda: _shared(pool, taken), taken, profile_of(taken.claim), body, say)
@@ -259,7 +259,7 @@ async def _input_required(pool: Pool, taken: Poll, body: dict[str, Any]) -> Poll
     if not isinstance(requests, dict) or not requests:
         return Ended(broken("its task asked for input without a question"), "failed")
     if taken.open_keys.isdisjoint(requests) and taken.open_keys and has_sessions(taken.revision):
-        return AsksNoMore(taken.message)  # the stream was lost, and on the next it asks anew
+        return AsksNoMore(taken.message)  # the stream was lost; the server asks again on the next
     given = {key: taken.answers[key] for key in requests if key in taken.answers}
     errors = {key: taken.errors[key] for key in requests if key in taken.errors}
     if given or errors:
@@ -267,7 +267,7 @@ async def _input_required(pool: Pool, taken: Poll, body: dict[str, Any]) -> Poll
             pool.tasks.give(taken, given, errors)
         else:
             await _ask(pool, "tasks/update", taken, inputResponses=given)
-        # A server that goes on asking has not accepted the answer, and is not asked as often.
+        # A server that repeats the question has not accepted the answer; it is polled less often.
         delay_ms = FIRST_MS if taken.status == "input_required" else next_ms(taken.poll_ms, None)
         return GoesOn("working", taken.message, delay_ms, delay_ms)
     further = {key: request for key, request in requests.items() if key not in taken.open_keys}
@@ -282,7 +282,8 @@ async def _input_required(pool: Pool, taken: Poll, body: dict[str, Any]) -> Poll
 
 
 def _not_heard(taken: Poll) -> PollOutcome:
-    """The outcome of a poll where the task asks something, and its question has not come, or was answered just now."""
+    """The outcome of a poll if the task is waiting for an answer, but its question did not arrive or was answered just
+    now."""
     if taken.open_keys:
         return GoesOn("input_required", taken.message, taken.poll_ms, max(taken.poll_ms, ASKING_MS))
     delay_ms = next_ms(taken.poll_ms, None)
@@ -290,8 +291,7 @@ def _not_heard(taken: Poll) -> PollOutcome:
 
 
 async def _cancel(pool: Pool, taken: Poll) -> bool:
-    """Ask the server to cancel its task. Returns `False` if it answers with an error: it does not know the task, or
-    cannot cancel it."""
+    """Ask the server to cancel its task. Returns `False` if it does not know the task or cannot cancel it."""
     try:
         await _ask(pool, "tasks/cancel", taken)
     except MCPError as error:
@@ -313,7 +313,7 @@ async def _ask(pool: Pool, method: str, taken: Poll, **more: Any) -> dict[str, A
     except MCPError:
         if lost_before or not pool.session_lost(taken.session):
             raise
-    # The server does not know the session any more in which it made the task. It may find the task in another.
+    # The server no longer knows the session in which it made the task, but may find the task in another session.
     return await _asked(pool, taken, _TaskRequest(method=method, params=params))
 
 

@@ -32,11 +32,11 @@ HTTP_SECONDS: Final = 10.0
 START_SECONDS: Final = 10.0
 IMPORT_SECONDS: Final = 20.0
 MCP_SECONDS: Final = 40.0
-"""Longer than `CONNECT_SECONDS`, because a command may be started twice."""
+"""Seconds for agreeing on a revision. Longer than `CONNECT_SECONDS`, because a command may be started twice."""
 TOOLS_SECONDS: Final = 30.0
 HUNG_SECONDS: Final = 50.0
-"""If no step has ended for so many seconds, or for as long as agreeing on a revision may take, the test is given up: a
-`python:` server may block the event loop."""
+"""The test is given up if no step has ended for so many seconds, or for as long as agreeing on a revision may take. It
+may hang because a `python:` server can block the event loop."""
 MAX_WORDS: Final = 300
 
 HUNG: Final = "it holds up the thread that it runs in"
@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step that has ended. `says`: what was found or what is wrong, without the server's secrets."""
+    """A step that has ended. `says`: the finding or the problem, as text without the server's secrets."""
 
     name: str
     ok: bool
@@ -59,8 +59,8 @@ class _Failed(Exception):
 
 
 def diagnosed(target: Target) -> Iterator[Step]:
-    """The steps to a connection, each when it has ended, up to the first that fails. They run in a thread of their own,
-    with a connection that is closed after them."""
+    """The steps to a connection, each as soon as it has ended, up to the first that fails. They run in a thread of
+    their own, and close the connection at the end."""
     news: queue.SimpleQueue[Step | str | None] = queue.SimpleQueue()
 
     def run() -> None:
@@ -86,7 +86,7 @@ def diagnosed(target: Target) -> Iterator[Step]:
 
 
 def mcp_seconds(target: Target) -> float:
-    """The time for agreeing on a revision: `MCP_SECONDS`, or more where the server has more time to connect."""
+    """Seconds for agreeing on a revision: `MCP_SECONDS`, or more if the server is given more time to connect."""
     return max(MCP_SECONDS, 2 * target.connect_seconds + 10) if target.connect_seconds else MCP_SECONDS
 
 
@@ -137,8 +137,7 @@ class Diagnosis:
         await self._step("HTTP", HTTP_SECONDS, self._asked(), lambda words: words)
 
     async def _asked(self) -> str:
-        """The status with which the server answers a `ping`, or opens a stream of HTTP with SSE; which of them it
-        takes, the next step tells."""
+        """The HTTP status of the server's answer to a `ping`, or to a request for a stream of HTTP with SSE."""
         headers = {**dict(self.target.headers), **PLAIN, "Accept": "application/json, text/event-stream"}
         method, body = ("GET", None) if self.target.sse else ("POST", {"jsonrpc": "2.0", "id": 1, "method": "ping"})
         async with (

@@ -32,7 +32,7 @@ _NO_VERDICT: Final = (
     HTTPStatus.SERVICE_UNAVAILABLE,
     HTTPStatus.GATEWAY_TIMEOUT,
 )
-"""Statuses that say nothing of what the server speaks: it would refuse any request now."""
+"""Statuses that say nothing about the era, because the server would refuse any request now."""
 
 
 _CUT_OFF: Final = httpx2.RemoteProtocolError | httpx2.ReadError | anyio.BrokenResourceError | anyio.ClosedResourceError
@@ -44,9 +44,9 @@ class Eras:
 
     def __init__(self, last: Era | None = None) -> None:
         self.last = last
-        """The newest era in which the server answered; `None` if that is to be found out."""
+        """The newest era in which the server answered; `None` if not known yet."""
         self.sessions: bool | None = None
-        """Whether a server that speaks 2026-07-28 is spoken to in sessions too; `None` if that is to be found out."""
+        """Whether a server that speaks 2026-07-28 is used in sessions too; `None` if not known yet."""
 
     def order(self, address: str, pinned: str, *, sessions: bool) -> tuple[Era, ...]:
         """The eras to try for a new connection. `pinned`: the version that the server is pinned to, if it is.
@@ -62,7 +62,8 @@ class Eras:
         return (first, *(era for era in every if era is not first))
 
     def dual(self, *, sessions: bool) -> bool:
-        """Whether a caller with `sessions` is served within one, because the server may speak both eras."""
+        """Whether a caller with `sessions` is served in a session, although the server's newest era has none or is not
+        known yet."""
         return sessions and self.sessions is not False and self.last in (None, Era.STATELESS)
 
     def worked(self, era: Era, failed: Collection[Era], *, tasks: bool = False) -> None:
@@ -103,8 +104,9 @@ async def discover(session: ClientSession) -> None:
 
 
 def unmade(error: BaseException, words: str, era: Era, *, sent: bool) -> Unavailable:
-    """`Unspoken` if the error of a new connection can mean that the server does not speak the era, else another
-    `Unavailable`. `words`: the error as text for people. `sent`: whether anything was sent to the server."""
+    """The exception for the error of a new connection: `Unspoken` if it can mean that the server does not speak the
+    era, else another `Unavailable`. `words`: the error as text for people. `sent`: whether anything was sent to the
+    server."""
     if isinstance(error, Unspoken | Unauthorized):
         return error
     if isinstance(error, Unavailable):
@@ -125,5 +127,5 @@ def _is_verdict(error: BaseException) -> bool:
         return refused.status not in _NO_VERDICT
     told = error.error.data if error.error.code == types.UNSUPPORTED_PROTOCOL_VERSION else None
     supported = told.get("supported") if isinstance(told, dict) else None
-    # With versions of this era alone, it speaks the era, but no version of the hub's.
+    # If it names only versions of this era, the server does speak the era, but no version that the hub speaks.
     return not isinstance(supported, list) or any(version in WITH_SESSIONS for version in supported)

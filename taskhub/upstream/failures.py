@@ -35,7 +35,7 @@ def lost(error: MCPError) -> bool:
 
 
 def failure(error: MCPError) -> str:
-    """The reason why the SDK gave up the stream of the response, if the error has one; else an empty string."""
+    """Why the SDK stopped reading the stream of the response; empty if the error does not say."""
     message = error.error.message
     return message.removeprefix(_STREAM_FAILED) if gone(error) and message.startswith(_STREAM_FAILED) else ""
 

@@ -1,6 +1,6 @@
-"""Makes a server announce changes on one connection: of its lists, and of followed resources. A server of 2026 does so
-on a stream, which this module keeps open; at an older one it subscribes to each resource. The announcements arrive at
-the connection (`on_lists_changed`, `on_updated`)."""
+"""Makes a server announce changes of its lists and of followed resources on one connection. For a 2026 server, this
+module keeps a stream open; at an older one it subscribes to each resource. The connection receives the announcements
+(`on_lists_changed`, `on_updated`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from taskhub.upstream.connection import Connection
 logger = logging.getLogger(__name__)
 
 ACK_SECONDS = 10.0
-"""The time within which a server has to confirm a subscription."""
+"""Seconds in which a server has to confirm a subscription."""
 
 REOPEN_SECONDS = 1.0
 """Seconds before a stream that the server ended is opened again."""
@@ -43,7 +43,7 @@ class Follower:
         self._again = asyncio.Event()
 
     def look_again(self) -> None:
-        """Tell that `wanted` returns other resources."""
+        """Call this when `wanted` returns other resources than before."""
         self._again.set()
 
     async def run(self) -> None:
@@ -54,8 +54,8 @@ class Follower:
             await self._subscribe()
 
     async def _listen(self) -> None:
-        """Keep one stream open. For other resources, a new stream is opened before the old one is closed, so that no
-        announcement is lost."""
+        """Keep one stream open. When the wanted resources change, a new stream is opened before the old one is closed,
+        so that no announcement is lost."""
         current: asyncio.Task[None] | None = None
         ended, pause = False, REOPEN_SECONDS
         try:

@@ -1,8 +1,8 @@
 """Tasks that the hub keeps for a server of 2025-11-25, which asks with `params.task` and does not wait for the answer.
 
-Such a request is answered with a task at once. The server polls it (`tasks/get`), fetches the answer (`tasks/result`),
-and may cancel it. The SDK knows these requests only as a server, so they are taken from the stream before its client
-reads them. What is asked is then answered as any question in the middle of a call.
+Such a request is answered with a task at once. The server polls the task (`tasks/get`), fetches the answer
+(`tasks/result`), and may cancel the task. The SDK's client does not know these requests, so they are taken from the
+stream before it reads them. The question itself is answered like any question in the middle of a call.
 
 The tasks of a connection end with it.
 """
@@ -31,12 +31,12 @@ from taskhub.upstream.sieve import misfit
 MOST_TASKS: Final = 64
 """The most tasks that a connection keeps."""
 MOST_WAITING: Final = 64
-"""The most requests for a result that wait for the end of a task, of one connection."""
+"""The most requests for a result that may wait on one connection until their tasks end."""
 LEAST_TTL_MS: Final = 1_000
 MOST_TTL_MS: Final = 86_400_000
-"""The longest that a task is kept, and how long one is where the server names no `ttl`."""
+"""The most milliseconds that a task is kept, and the `ttl` if the server names none."""
 POLL_MS: Final = 1_000
-"""How often the server is to ask for a task."""
+"""The milliseconds between two polls that the server is asked to keep."""
 
 RELATED: Final = "io.modelcontextprotocol/related-task"
 """The member of `_meta` that names the task that a message belongs to."""
@@ -51,19 +51,19 @@ _LIVE: Final = "working"
 
 Send = Callable[[SessionMessage], Awaitable[None]]
 Ask = Callable[[Any, Any], Awaitable[BaseModel | types.ErrorData]]
-"""Answers a request of the server: gets what it came with (`Origin`) and its params, as a callback of the SDK."""
+"""Answers a request of the server. Like a callback of the SDK, it gets a context (`Origin`) and the params."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a request of the server comes from, as the SDK's callbacks get it."""
+    """The context of a request of the server, in the form that the SDK's callbacks get."""
 
     meta: dict[str, Any] | None
     request_id: types.RequestId
 
 
 class _RefusedError(Exception):
-    """What the server asked for is answered with `error`."""
+    """The server's request is to be answered with `error`."""
 
     def __init__(self, error: types.ErrorData) -> None:
         super().__init__(error.message)
@@ -121,8 +121,8 @@ class Hosting:
         self._send: Send | None = None
 
     def declared(self, capabilities: dict[str, Any], version: str) -> dict[str, Any]:
-        """The capabilities for `initialize`. To a server of 2025-11-25 they also say that what it may ask can be asked
-        as a task."""
+        """The capabilities for `initialize`. For a 2025-11-25 server they also say that its requests may be made as
+        tasks."""
         if version != Version.MCP_2025_11_25:
             return capabilities
         self._declared = frozenset(method for method, (part, _) in _HOSTED.items() if part in capabilities)
@@ -138,14 +138,14 @@ class Hosting:
         return _Watched(stream, self)
 
     def close(self) -> None:
-        """Forget all tasks, and what is asked for them."""
+        """Forget all tasks, and cancel their questions."""
         for task in [*self._tasks.values()]:
             self._forget(task)
         for handling in [*self._handling.values()]:
             handling.cancel()
 
     def takes(self, item: Any, context: Context | None) -> bool:
-        """Answer the message if it is about a hosted task, in a copy of `context`. Returns whether it is."""
+        """Answer the message, in a copy of `context`, if it is about a hosted task. Returns whether it is."""
         if not self._declared or not isinstance(item, SessionMessage):
             return False
         message = item.message
@@ -246,7 +246,7 @@ class Hosting:
         meta = parsed.params.meta if parsed.params else None
         task.work = asyncio.create_task(self._run(task, request.method, Origin(meta, request.id), parsed.params))
         task.expiry = asyncio.get_running_loop().call_later(ttl_ms / 1000, self._forget, task)
-        await asyncio.sleep(0)  # what nobody can be asked is refused by now, and makes no task
+        await asyncio.sleep(0)  # after this, a question that nobody can answer has been refused, and makes no task
         if isinstance(task.outcome, types.ErrorData):
             self._forget(task)
             raise _RefusedError(task.outcome)
@@ -254,7 +254,7 @@ class Hosting:
         return _related(task, {"task": {**task.shown(), "status": _LIVE}})
 
     def _make_room(self) -> None:
-        """Forget the oldest task that the server needs no more, if there are as many as may be."""
+        """If there are `MOST_TASKS` tasks, forget the oldest that the server does not need any more."""
         if len(self._tasks) < MOST_TASKS:
             return
         old = next((task for task in self._tasks.values() if task.ended.is_set() and task.done_with), None)
@@ -320,7 +320,7 @@ class _Watched:
 
 
 def _ttl_of(wanted: Any) -> int:
-    """The `ttl` of a task, near what the request wants. Raises `_RefusedError`."""
+    """The `ttl` of a task in milliseconds: the wanted one, within limits. Raises `_RefusedError` if it is invalid."""
     ttl = wanted.get("ttl") if isinstance(wanted, dict) else -1
     if ttl is None:
         return MOST_TTL_MS
@@ -330,7 +330,7 @@ def _ttl_of(wanted: Any) -> int:
 
 
 def _related(task: _Task, result: dict[str, Any]) -> dict[str, Any]:
-    """The result, which names its task."""
+    """The result with the id of its task in `_meta`."""
     return {**result, "_meta": {**(result.get("_meta") or {}), RELATED: {"taskId": task.id}}}
 
 

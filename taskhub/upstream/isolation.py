@@ -1,4 +1,5 @@
-"""How commands are kept from what belongs to the hub, as another user or behind a wrapper, and within limits."""
+"""Starts commands as another user or through a wrapper, so that they cannot reach data of the hub, and with resource
+limits."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from taskhub.lib import launch
 
 
 def isolated(command: list[str]) -> list[str]:
-    """The words to start the command by, with the wrapper, the user and the limits of the settings. Raises
-    `Unavailable` if the settings cannot be followed: then the command is not started at all."""
+    """The command, extended by the wrapper, the user and the limits of the settings. Raises `Unavailable` if the
+    settings cannot be applied: then the command must not be started."""
     try:
         words = [*shlex.split(settings.TASKHUB_COMMAND_WRAPPER), *command]
     except ValueError as error:

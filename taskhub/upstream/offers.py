@@ -71,8 +71,8 @@ def _request(kind: OfferKind, cursor: str | None) -> Any:
 
 
 def vetted_offer(kind: OfferKind, definition: Any, name: str, unfit: str = "") -> ListedOffer:
-    """An offer's record for the database. Its `rejected` says why clients never see it; `unfit` is the
-    SDK's reason to reject it."""
+    """An offer's record for the database. If it is rejected, so that clients never see it, `rejected` says why; `unfit`
+    is the SDK's reason."""
     definition = jsonx.repaired(definition) if isinstance(definition, dict) else {}
     digest = hashlib.sha256(jsonx.canonical(definition)).hexdigest()
     key = str(definition.get(name, ""))
@@ -80,7 +80,7 @@ def vetted_offer(kind: OfferKind, definition: Any, name: str, unfit: str = "") -
     if len(key) > MAX_URI or len(key.encode()) > 2 * MAX_URI:
         key = f"{key[:200]}… {digest[:16]}"
     if len(jsonx.encode(definition)) > MAX_BYTES:
-        definition = {name: key}  # rejected, so clients never see it: the whole is not stored
+        definition = {name: key}  # rejected, and clients never see it, so only the key is stored
     return ListedOffer(kind=kind, key=key, definition=definition, digest=digest, rejected=fault)
 
 

@@ -17,9 +17,9 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Faulted:
-    """The call ended with the JSON-RPC error `error`. `unreached`: whether the call never got to the server, and then
-    `problem` says why. `lost`: whether the connection was lost while the tool ran, so that the outcome is unknown.
-    `scopes`: those without which the server refuses the call, so that it did not run."""
+    """The call ended with the JSON-RPC error `error`. `unreached`: the call never got to the server; `problem` says
+    why. `lost`: the connection was lost while the tool ran, so the outcome is unknown. `scopes`: the server refused to
+    run the call because the token lacks these scopes."""
 
     error: dict[str, Any]
     unreached: bool = False
@@ -57,5 +57,5 @@ CallOutcome = Finished | Faulted | Asked | Postponed | Deferred
 
 
 def broken(why: str) -> Faulted:
-    """The outcome of a call whose server did something that the protocol does not allow."""
+    """The outcome of a call that fails with the sentence `why`, for example because its server broke the protocol."""
     return Faulted({"code": -32603, "message": f"The tool's server failed: {why}"})

@@ -1,7 +1,8 @@
-"""A `python:` server in a process of its own, which is spoken to as a command. Run by its path there, it imports the
-object and serves it on standard input and output: `python -P own_process.py MODULE:OBJECT PATH…`.
+"""A `python:` server in a process of its own, which the hub uses like a command. The process runs this file, which
+imports the object and serves it on standard input and output: `python -P own_process.py MODULE:OBJECT PATH…`.
 
-It imports nothing of TaskHub, since it may run as a user who can read little of it, and starts for each worker.
+This module imports nothing of TaskHub: the process may run as a user that cannot read TaskHub's files, and must start
+fast.
 """
 
 from __future__ import annotations
@@ -23,16 +24,17 @@ from mcp.shared._context_streams import create_context_streams
 from mcp.shared.message import SessionMessage
 
 OF_CALL: Final = "taskhub/call"
-"""The member of `_meta` that names the request in which a message was sent: calls of several clients run here."""
+"""The member of `_meta` that names the request during which a message was sent, because calls of several clients run in
+one process."""
 LONGEST: Final = 64 * 1_048_576
-"""The most bytes of a line that are read. The hub writes none that is nearly so long."""
+"""The most bytes of a line that are read, far more than the hub writes."""
 
 _REQUEST: ContextVar[types.RequestId | None] = ContextVar("request", default=None)
 """The request in which the running code was called."""
 
 
 def as_command(target: str) -> str:
-    """The command that serves the object of a `python:` server. It finds modules where this process finds them."""
+    """The command that serves the object of a `python:` server. Its import path is that of this process."""
     given = [Path(path) for name, path in sysconfig.get_paths().items() if name.endswith(("stdlib", "lib"))]
     paths = [Path(path).absolute() for path in sys.path if path and Path(path).exists()]
     own = [str(path) for path in paths if path not in given and path.parent not in given]
@@ -41,7 +43,8 @@ def as_command(target: str) -> str:
 
 def main() -> None:
     """Serve the object until standard input ends."""
-    # Above the standard descriptors, which code that prints, or reads, then finds to be the log and the null device.
+    # Move the pipes away from the standard descriptors. Code of the server that prints then writes to the log, and code
+    # that reads gets the null device.
     incoming, outgoing = os.dup(0), os.dup(1)
     os.dup2(2, 1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -57,7 +60,7 @@ def main() -> None:
         found, problem = None, f"cannot import {target}: {type(error).__name__}: {error}"
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(found, problem, incoming, outgoing))
-        # A thread in which a tool still runs would hold up an ordinary end.
+        # A thread in which a tool still runs would delay an ordinary exit.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
@@ -72,7 +75,7 @@ def _loop_factory() -> Any:
 
 
 def _server(target: str) -> Server[Any]:
-    """The object, as the SDK's client takes it in process."""
+    """The object, as the server that the SDK's client would make of it in the same process."""
     module, _, attribute = target.partition(":")
     found = getattr(importlib.import_module(module), attribute)
     if isinstance(found, MCPServer):
@@ -109,7 +112,7 @@ async def _read(lines: asyncio.StreamReader, heard: Any) -> None:
                 await heard.send(error)
                 continue
             _REQUEST.set(message.id if isinstance(message, types.JSONRPCRequest) else None)
-            await heard.send(SessionMessage(message))  # whose handler gets this context
+            await heard.send(SessionMessage(message))  # the handler of the message gets this context
 
 
 async def _write(sent: Any, writer: asyncio.StreamWriter) -> None:
@@ -133,7 +136,7 @@ async def _refuse(problem: str, lines: asyncio.StreamReader, writer: asyncio.Str
 
 
 class _Named:
-    """The stream of outgoing messages, which names in each the request that it belongs to."""
+    """The stream of outgoing messages; adds to each the id of the request that it belongs to."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream

@@ -1,7 +1,7 @@
 """A pool of the connections to one server: lent for a call, kept for the next, dropped when broken.
 
-A connection without a session serves one call at a time, of any client. Sessions (`upstream.sessions`) belong to one
-client, and carry all its calls.
+A connection without a session serves one call of any client at a time. A session (`upstream.sessions`) belongs to one
+client and carries all its calls.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 ABLE = Profile(sampling=frozenset({"tools"}), roots=True)
-"""The capabilities declared on a connection that serves all callers. What a caller cannot serve, and people do not in
-its place, is left out of its calls, or refused (`Bound`). Not sampling's `context`, which people cannot give."""
+"""The capabilities declared on a connection that serves all callers. Those that neither a caller nor people for it can
+serve are left out of its calls, or requests for them are refused (`Bound`). Without sampling's `context`, which people
+cannot give."""
 
 
 class Pool:
@@ -61,9 +62,8 @@ class Pool:
         places: Places | None = None,
         keeper: Keeper | None = None,
     ) -> None:
-        """`most`: the most calls at once; by default that of the transport (`CALLS_AT_ONCE`). `era`: the one in which
-        the server answered last, if that is known. `shared`: whether clients share the server's processes or
-        sessions."""
+        """`most`: the most calls at once; by default that of the transport (`CALLS_AT_ONCE`). `era`: the era in which
+        the server last answered, if known. `shared`: whether clients share the server's processes or sessions."""
         self.name = name
         self.target = target
         self.eras = Eras(era)
@@ -81,8 +81,8 @@ class Pool:
             keeper=keeper,
         )
         self._with_session = {False, True} if target.transport == "stdio" or (target.sse and not shared) else set()
-        """The values of `Profile.sessions` for which the server's connections are sessions. Of an HTTP server that is
-        known once it has been connected."""
+        """The values of `Profile.sessions` for which the server's connections are sessions. For an HTTP server, known
+        only after it was connected."""
         self._resumed = ResumedSessions(self._resume)
         self._for_all: dict[bool, Connection] = {}
         """The connections of `shared`, by `Profile.sessions`."""
@@ -98,29 +98,29 @@ class Pool:
         self.closed = False
         self.on_lists_changed: Callable[[], None] = lambda: None
         self.on_updated: Callable[[str], None] = lambda uri: None
-        """Called for announcements of the server on any connection, because older servers announce a change only on
-        the connection that it concerns."""
+        """Called when the server announces a change, on any connection: older servers announce it only on the
+        connection concerned."""
         self.on_connected: Callable[[], None] = lambda: None
         """Called when a new connection has been made."""
         self.on_line: Callable[[str], None] = lambda text: None
-        """Called, in any thread, for each line that a command writes to its standard error, or to its output besides
-        messages, as it is logged."""
+        """Called, in any thread, with each logged line that a command writes to its standard error, or to its output
+        between messages."""
         self.on_task_changed: Callable[[str, bool, int | None], None] = lambda task, working, owner: None
         self.on_task_said: Callable[[str, LogLine, int | None], None] = lambda token, line, owner: None
         """Called for notifications about the server's tasks on any connection (`TaskNews`)."""
         self.mirrored: frozenset[tuple[str, str]] = frozenset()
-        """The tools that want arguments in headers as well, as pairs of name and digest."""
+        """The tools whose arguments are repeated in headers, as pairs of name and digest."""
         self.outputs: dict[str, Any] = {}
         """Output schemas by tool: `None` for a tool without one, no entry for a tool that was not listed yet."""
         self.only_as_tasks: frozenset[str] | None = None
-        """The tools that a server of 2025-11-25 runs as tasks alone; `None` until they are known."""
+        """The tools that a 2025-11-25 server runs only as tasks; `None` until they are known."""
         self.tasks = SessionTasks()
         """Tasks of a server of 2025-11-25."""
         self.interim: set[str] = set()
         """The tools that answer with questions (`InputRequiredResult`), which a session cannot carry."""
         self.checker = Checker()
         self.posts = Posts(target) if target.transport == "http" else None
-        """The calls that need no connection of the SDK; `None` for servers that are not spoken to over HTTP."""
+        """Makes calls without a connection of the SDK; `None` for servers that are not reached by HTTP."""
         if target.transport == "python":
             self._own_loop = new_event_loop()
             self._over = Crossing(self._own_loop)
@@ -144,7 +144,7 @@ class Pool:
         return made
 
     def take_over(self, other: Pool) -> None:
-        """Know of the server's tools what `other` knows."""
+        """Copy what `other` knows about the server's tools."""
         self.mirrored, self.only_as_tasks = other.mirrored, other.only_as_tasks
         self.outputs = other.outputs or self.outputs
 
@@ -157,8 +157,8 @@ class Pool:
         """Run `work` in the loop of this server's connections and return its result. Cancelling the caller cancels the
         work and waits until it has stopped; a second cancellation ends the wait.
 
-        Not by `run_coroutine_threadsafe` and `wrap_future`: they need a third future with a lock between the two loops,
-        and report "cancelled" before the work has stopped.
+        Does not use `run_coroutine_threadsafe` and `wrap_future`: they need a third future with a lock between the two
+        loops, and report "cancelled" before the work has stopped.
         """
         over = self._over
         if over is None:
@@ -200,8 +200,9 @@ class Pool:
         return profile
 
     def posts_for(self, profile: Profile, tool: str) -> Posts | None:
-        """How the tool is called without a connection of the SDK; `None` if one is needed: so far, or because the tool
-        wants arguments in headers, or because its output schema is not known."""
+        """`posts`, if the tool can be called without a connection of the SDK. `None` if no call of this profile was
+        made through the SDK yet, if the tool's arguments are repeated in headers, or if its output schema is not
+        known."""
         if self.posts is None or not self.posts.ready(profile) or tool not in self.outputs:
             return None
         return None if any(name == tool for name, _ in self.mirrored) else self.posts
@@ -214,14 +215,14 @@ class Pool:
 
     @asynccontextmanager
     async def borrow(self, profile: Profile, context_id: int) -> AsyncIterator[Connection]:
-        """Lend a connection for one call of this client: its session, if the server has sessions, which may carry other
-        calls of the client meanwhile. Raises `Unavailable` if the server cannot be reached, or if the code of an
-        in-process server tries to end the process; `Later` if the call cannot run here now. A connection without a
-        session whose block raised is closed."""
+        """Lend a connection for one call of this client. If the server has sessions, it is the client's session, which
+        may carry other calls of the client at the same time; any other connection is closed if the block raises. Raises
+        `Unavailable` if the server cannot be reached, or if the code of an in-process server tries to end the process;
+        `Later` if the call cannot run here now."""
         async with self._room:
             connection = None if profile.sessions in self._with_session else await self._take(profile)
             if connection is not None and self._belongs(connection):
-                await connection.stop()  # it has begun a session for nobody
+                await connection.stop()  # the server has opened a session on it, which belongs to no client
                 connection = None
             if connection is None:
                 wanted = {"sessions": profile.sessions, "roots": profile.roots}
@@ -243,13 +244,14 @@ class Pool:
                     self._idle[profile].append(connection)
                 else:
                     await asyncio.shield(connection.stop())
-                if connection.forgotten:  # the server was restarted, so it knows none of the other sessions either
+                if connection.forgotten:  # the server was restarted, so it does not know the other sessions either
                     await asyncio.shield(self.close_idle())
 
     @asynccontextmanager
     async def look(self, profile: Profile, context_id: int | None = None) -> AsyncIterator[Connection]:
-        """Lend a connection for a request that depends on no state, by preference the client's own; to list the server,
-        for no client, one that no call of a client has used, unless clients share it. Raises as `borrow` does."""
+        """Lend a connection for a request that depends on no state; if possible, it is the client's session. Without
+        `context_id`, for listing the server: a session that no client has used, unless clients share one. Raises as
+        `borrow` does."""
         if profile.sessions not in self._with_session:
             async with self.borrow(profile, context_id or 0) as connection:
                 yield connection
@@ -262,7 +264,7 @@ class Pool:
         return self.sessions.processes()
 
     def note(self, connection: Connection) -> None:
-        """Note whether the server has sessions, by a connection that was made to it."""
+        """Note whether the server has sessions, which this connection to it shows."""
         self._belongs(connection)
 
     def _belongs(self, connection: Connection) -> bool:
@@ -276,9 +278,10 @@ class Pool:
 
     @asynccontextmanager
     async def shared(self, context_id: int, revision: str, *, roots: bool = False) -> AsyncIterator[Connection]:
-        """A connection for requests about the server's tasks, such as polls, in the era of this revision of the server,
-        and for a caller with `roots`, which take no call's place: the session of this client, if the server has
-        sessions; else one that any number of them use at the same time. Raises as `borrow` does."""
+        """A connection for requests about the server's tasks, such as polls, in the era of `revision`; they do not
+        count against the limit of calls. If the server has sessions, it is the session of this client; else a
+        connection that any number of requests use at the same time. `roots`: whether the caller has roots. Raises as
+        `borrow` does."""
         sessions = self.fitted(Profile(sessions=has_sessions(revision))).sessions
         connection = None if sessions in self._with_session else await self._one_for_all(sessions)
         if connection is None:
@@ -297,9 +300,9 @@ class Pool:
     async def of_task(
         self, context_id: int, revision: str, session_id: str, *, roots: bool = False
     ) -> AsyncIterator[Connection]:
-        """As `shared`, for requests about a task that the server made in the session with this id, which another worker
-        may have opened; empty if it was none, or its id is not known. A session that the server does not know any more
-        (`session_lost`) is none."""
+        """As `shared`, for requests about a task that the server made in the session `session_id`, which another worker
+        may have opened. As `shared` exactly if `session_id` is empty or the server no longer knows that session
+        (`session_lost`)."""
         if not session_id or self.session_lost(session_id) or self.sessions.has(context_id, session_id):
             async with self.shared(context_id, revision, roots=roots) as connection:
                 yield connection
@@ -308,7 +311,7 @@ class Pool:
             yield connection
 
     def session_lost(self, session_id: str) -> bool:
-        """Whether the server is known not to know the session of a task any more."""
+        """Whether the server has said that it no longer knows this session of a task."""
         return self._resumed.forgotten(session_id)
 
     async def _resume(self, session_id: str) -> Connection:
@@ -409,7 +412,7 @@ class Room:
     def __init__(self, most: int) -> None:
         self._free = asyncio.Semaphore(most)
         self._over = 0
-        """Calls beyond the limit, which came back while there was no room."""
+        """How many calls run beyond the limit, because they went on (`enter_again`) while there was no room."""
 
     async def __aenter__(self) -> None:
         await self._free.acquire()

@@ -1,9 +1,9 @@
 """Calls tools of an HTTP server of 2026-07-28 by one POST request each, without the SDK's client.
 
-In this revision a call is one request and its response, and the SDK's client costs several times what they cost. So
-does httpx2 compared with aiohttp, which makes the requests here (decision 16). All else is done through the SDK:
-connecting, lists, resources, older revisions, and calls of tools that want arguments in headers. Errors are those that
-the SDK raises, so that callers tell them apart in one way.
+In this revision a call is one request and its response. The SDK's client takes several times the CPU of these two, and
+httpx2 several times that of aiohttp, which makes the requests here (decision 16). Everything else goes through the SDK:
+connecting, lists, resources, older revisions, and calls of tools whose arguments are repeated in headers. Errors are
+those of the SDK, so that callers handle both in the same way.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ from taskhub.upstream.unreadable import ANOTHERS
 
 _METHOD: Final = "tools/call"
 _IDLE_SECONDS: Final = 4.0
-"""How long a connection is kept that is not used: less than the 5 s after which uvicorn and Node close theirs, since a
-request that meets the closing may have run or not."""
+"""Seconds for which an idle connection is kept: less than the 5 s after which uvicorn and Node close theirs, because
+nobody can tell whether a request that was sent at that moment has run."""
 _MAX_HEADER: Final = 65_536
 """The most bytes of one header of a response."""
 _WHOLE: Final = 1_048_576
-"""The most bytes of a request that are handed to aiohttp as one piece."""
+"""Requests up to so many bytes are handed to aiohttp in one piece."""
 _REFUSED: Final = frozenset({types.UNSUPPORTED_PROTOCOL_VERSION, types.HEADER_MISMATCH})
 _OTHER_WORDS: Final = "Failed to parse JSON response: 1 validation error"
 """The beginning of the SDK's message for a response that is no JSON-RPC message (`upstream.refusals`)."""
@@ -61,21 +61,21 @@ class UnconnectedError(Exception):
 
 
 class RefusedError(Exception):
-    """The server refused the request for its revision, its headers or its address, so the call did not run: it can be
-    made through the SDK's client, which finds out what is right."""
+    """The server refused the request because of its revision, its headers or its address, so the call did not run. Make
+    it through the SDK's client, which finds the right ones."""
 
 
 class Posts:
     """The calls of one server, through connections that all callers share: in this revision a connection has no state.
 
-    Requests for a profile can be made once `learn` was called with a connection of that profile which has made a call
-    through the SDK's client: they then declare what that call declared.
+    Before requests for a profile can be made, `learn` must be called with a connection of that profile that has made a
+    call through the SDK's client. Requests declare the same capabilities as that call.
     """
 
     def __init__(self, target: Target) -> None:
         self._target = target
         self._url = url = httpx2.URL(target.target)
-        # As httpx2 writes it, through which the SDK's client asks.
+        # Encoded by httpx2, which the SDK's client uses too.
         self._address = URL(f"{url.scheme}://{url.netloc.decode()}{url.raw_path.decode()}", encoded=True)
         self._http: aiohttp.ClientSession | None = None
         self._busy: Counter[aiohttp.ClientSession] = Counter()
@@ -87,7 +87,7 @@ class Posts:
 
     def learn(self, profile: Profile, connection: Connection) -> None:
         """From now on, declare in requests for this profile what the calls of `connection` have declared, if it has
-        made any. If the server turns out to speak an older revision, no more requests for the profile are made here."""
+        made any. If its server speaks an older revision, no more requests for the profile are made here."""
         if connection.client is not None and not connection.modern:
             self._declared.pop(profile, None)
         elif connection.declared:
@@ -194,7 +194,7 @@ class Posts:
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ssl=trusted(), keepalive_timeout=_IDLE_SECONDS),
             headers={**given, **PLAIN},
-            cookie_jar=aiohttp.DummyCookieJar(),  # one client's calls have nothing to do with another's
+            cookie_jar=aiohttp.DummyCookieJar(),  # cookies of one client's calls must not be sent with another's
             # No read timeout: a tool may be silent while it runs, and the worker limits the running time.
             timeout=aiohttp.ClientTimeout(total=None, connect=self._seconds),
             auto_decompress=False,
@@ -203,7 +203,7 @@ class Posts:
         )
 
     def _named(self, number: int, error: MCPError) -> MCPError:
-        """The error; if the response was no answer of an MCP server, one that describes the response."""
+        """The error; if the response did not come from an MCP server, an error that describes the response."""
         item = SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=number, error=error.error))
         return MCPError.from_jsonrpc_error(self._refusals.named(item).message)
 
@@ -233,8 +233,8 @@ class _Answer:
         self._secrets = secrets
 
     async def read(self, response: httpx2.Response) -> dict[str, Any]:
-        """The JSON-RPC response with a `result`, which is an object. Raises `MCPError` for an error of the server, and,
-        with the SDK's codes and messages, if there is no response."""
+        """The JSON-RPC response, whose `result` is an object. Raises `MCPError` for an error of the server, or, with
+        the SDK's codes and messages, if there is no such response."""
         message = await self._message(response)
         if "error" in message:
             error = message["error"]
@@ -300,7 +300,8 @@ class _Answer:
         raise MCPError(types.CONNECTION_CLOSED, "SSE stream ended without a response")
 
     def _notified(self, message: Any) -> None:
-        """Pass on progress and log lines of the call. Other messages are not defined on the response to a call."""
+        """Pass on progress and log lines of the call. Ignore other messages, which are not defined in the response to a
+        call."""
         try:
             if message["method"] == "notifications/progress":
                 told = types.ProgressNotificationParams.model_validate(message["params"])
@@ -311,11 +312,11 @@ class _Answer:
                 line = types.LoggingMessageNotificationParams.model_validate(message["params"])
                 self._bound.say(str(line.level), without_values(said(line.logger, line.data), self._secrets))
         except (KeyError, TypeError, ValueError):
-            pass  # as the SDK does with a notification that it cannot read
+            pass  # the SDK, too, ignores a notification that it cannot read
 
 
 def _decoded(text: str | bytes) -> Any:
-    """The JSON value. Raises `ValueError`. Half of a surrogate pair is accepted, since the tool has run; it is repaired
+    """The JSON value. Raises `ValueError`. Accepts half of a surrogate pair, because the tool has run; it is repaired
     when the result is stored."""
     try:
         return from_json(text)

@@ -1,4 +1,4 @@
-"""The process of a command, and what it has started: noticed when it exits, and ended with it."""
+"""Notices when the process of a command exits, and ends the processes that it has started."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from typing import Any, Final, Self
 import anyio
 
 LAST_SECONDS: Final = 0.5
-"""Seconds in which answers of a process that has exited are still read, if what it has started holds its pipes open."""
+"""Seconds for which answers are still read after the process has exited, if processes that it started hold its pipes
+open."""
 LOOK_SECONDS: Final = 1.0
-"""Seconds between two looks at a process where the system does not tell that it has exited."""
+"""Seconds between two checks whether a process has exited, on systems that do not report it."""
 LEFT_SECONDS: Final = 1.0
 """Seconds in which processes that a command leaves behind have to end after SIGTERM."""
 
 
 class Group:
-    """The process group of a command, which it leads."""
+    """The process group whose leader is the process of a command."""
 
     def __init__(self) -> None:
         self._pid = 0
@@ -94,13 +95,13 @@ class _Ending:
 
 
 def _watch(pid: int, exited: Callable[[], None]) -> Callable[[], None]:
-    """Have `exited` called when the process has exited. Returns what ends the watch."""
+    """Call `exited` when the process has exited. Returns a function that ends the watch."""
     loop = asyncio.get_running_loop()
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
         return loop.call_soon(exited).cancel
-    except (AttributeError, OSError):  # no such call here, or it is forbidden
+    except (AttributeError, OSError):  # the system does not have this call, or forbids it
         return _look_often(pid, exited)
 
     def unwatch() -> None:
@@ -119,7 +120,7 @@ def _look_often(pid: int, exited: Callable[[], None]) -> Callable[[], None]:
         with suppress(ProcessLookupError):
             while True:
                 await asyncio.sleep(LOOK_SECONDS)
-                with suppress(PermissionError):  # it runs as another user
+                with suppress(PermissionError):  # the process runs as another user
                     os.kill(pid, 0)
 
     def looked(task: asyncio.Task[None]) -> None:
@@ -136,8 +137,8 @@ def _look_often(pid: int, exited: Callable[[], None]) -> Callable[[], None]:
 
 
 def _signal(group: int, number: int) -> bool:
-    """Signal all of a group; whether there is one."""
-    with suppress(PermissionError):  # of some, or of those that are dead: it proves nothing
+    """Send a signal to all processes of a group. Returns whether the group still exists."""
+    with suppress(PermissionError):  # raised if some belong to another user, or are dead: the group may still exist
         try:
             os.killpg(group, number)
         except ProcessLookupError:

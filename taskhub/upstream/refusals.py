@@ -1,5 +1,5 @@
 """Explains HTTP responses that are not MCP: an error status, a challenge for a token, "come later" (429, 503,
-`Retry-After`), or another content type. A call that the server did not run for that reason is made again later
+`Retry-After`), or another content type. If the server did not run a call because of that, the call is made again later
 (`outcomes.Postponed`).
 
 The SDK only says "Server returned an error response". So a hook reads each response before the SDK, and its findings
@@ -31,7 +31,7 @@ MAX_FOREIGN: Final = 200
 """The most characters of a challenge, a content type or an error that are quoted."""
 
 MAX_SCOPES: Final = 500
-"""The most characters of the scopes that a refusal names. Longer lists are not asked for."""
+"""The most characters of the scopes that a refusal names. A longer list is ignored."""
 
 _SCOPES: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*")
 _MOST_NOTED: Final = 100
@@ -40,12 +40,12 @@ _OF_HTTP: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 status, a JSON-RPC error in the body is passed on as the MCP server's answer."""
 
 MAX_LATER: Final = 60.0
-"""The longest that a `Retry-After` is followed, in seconds."""
+"""The most seconds that the hub waits because of a `Retry-After`."""
 
 _UNRUN: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
-"""Statuses that mean that the request was not handled: who asks is to come with a token, or later."""
+"""Statuses that mean that the request was not handled, because a token is needed or it came too early."""
 _UNKNOWN: Final = (HTTPStatus.BAD_GATEWAY, HTTPStatus.GATEWAY_TIMEOUT, 520, 524)
-"""Statuses of a gateway that passed the request on, and has no answer that it can use. 520 and 524 are Cloudflare's."""
+"""Statuses of a gateway that passed the request on but got no usable answer. 520 and 524 are Cloudflare's."""
 
 _WHAT_TO_DO: Final[dict[int, str]] = {
     HTTPStatus.UNAUTHORIZED: "Its token is missing, expired or refused: set a new one on the server's page.",
@@ -78,14 +78,14 @@ logging.getLogger("mcp.client.streamable_http").addFilter(lambda record: not _TO
 
 @dataclass(frozen=True, slots=True)
 class HttpRefusal:
-    """A response that is no answer of an MCP server. It is put in the `data` of the `MCPError` for the request."""
+    """A response that did not come from an MCP server. It is put into the `data` of the `MCPError` for the request."""
 
     status: int
     told: str
     ended: bool = False
     """Whether the connection cannot be used any more."""
     scopes: str = ""
-    """The scopes without which the token does not allow the request (`insufficient_scope`); empty if none are named."""
+    """The scopes that the token would need for the request (`insufficient_scope`); empty if the server names none."""
     method: str = ""
     """The method of the request."""
     oauth: bool = False
@@ -93,11 +93,11 @@ class HttpRefusal:
     named: bool = False
     """Whether the server names its OAuth metadata (RFC 9728)."""
     later: float | None = None
-    """The seconds after which the server wants to be asked again, if it says so."""
+    """After how many seconds to ask again, if the server says so; else `None`."""
 
     @property
     def unauthorized(self) -> bool:
-        """Whether the server wants a token, or one with more scopes."""
+        """Whether the server requires a token, or one with more scopes."""
         return self.status == HTTPStatus.UNAUTHORIZED or bool(self.scopes)
 
     @property
@@ -107,7 +107,7 @@ class HttpRefusal:
 
     @property
     def unknown(self) -> bool:
-        """Whether nobody can tell if a call was handled."""
+        """Whether the call may or may not have been handled."""
         return self.method == "tools/call" and self.status in _UNKNOWN
 
     def words(self) -> str:
@@ -117,14 +117,15 @@ class HttpRefusal:
         elif self.oauth and self.unauthorized:
             advice = _BY_OAUTH
         elif self.named and self.status == HTTPStatus.UNAUTHORIZED:
-            return f"{_WANTS_OAUTH} It answered {self.told}."  # a long challenge says less, and lists cut it off
+            return f"{_WANTS_OAUTH} It answered {self.told}."  # without its challenge, which may be long
         else:
             advice = _WHAT_TO_DO.get(self.status, _FAILS if self.status >= HTTPStatus.INTERNAL_SERVER_ERROR else "")
         return f"{self.told}. {advice}".strip()
 
 
 class Unauthorized(Unavailable):
-    """The server wants a token, or another one. `scopes`: those that it wants the token to have, if it names them."""
+    """The server requires a token, or another one. `scopes`: the scopes that the token needs, if the server names
+    them."""
 
     def __init__(self, message: str, *, scopes: str = "") -> None:
         super().__init__(message)
@@ -163,7 +164,8 @@ class HttpRefusals:
         )
 
     def named(self, item: Any) -> Any:
-        """The incoming message `item`; if it is the SDK's error for a refusal, an error that describes the refusal."""
+        """The incoming message `item`. If it is the SDK's error for a refusal, it is replaced by one that describes the
+        refusal."""
         message = item.message if isinstance(item, SessionMessage) else None
         if not isinstance(message, (types.JSONRPCError, types.JSONRPCResponse)) or message.id is None:
             return item
@@ -186,7 +188,7 @@ class HttpRefusals:
         return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=message.id, error=error))
 
     def of_stream(self, response: httpx2.Response) -> Unavailable | None:
-        """The error for a response that is no stream of events; `None` if it is one."""
+        """The error for a response that is not a stream of events; `None` if it is one."""
         if response.status_code == HTTPStatus.OK and _type(response).startswith("text/event-stream"):
             return None
         told, scopes = self._told(response), _wanted(response)
@@ -224,7 +226,7 @@ def refusal(error: BaseException) -> HttpRefusal | None:
 
 
 def _wanted(response: httpx2.Response) -> str:
-    """The scopes that the server wants the token to have (RFC 6750, 3.1)."""
+    """The scopes that the server requires of the token (RFC 6750, 3.1)."""
     if response.status_code != HTTPStatus.FORBIDDEN:
         return ""
     if extract_field_from_www_auth(response, "error") != "insufficient_scope":

@@ -38,8 +38,8 @@ MAX_STATE: Final = 65_536
 
 
 async def run_relay(pool: Pool, claim: RelayClaim) -> RelayOutcome:
-    """Make the request and return the outcome. Never raises for anything that the server does: every answer or failure
-    becomes an outcome. If the connection is lost, the request is made once more, because a relay changes nothing."""
+    """Make the request and return the outcome. Whatever the server does becomes an outcome, never an exception. If the
+    connection is lost, the request is made once more, because a relay changes nothing."""
     again = claim.params.get("responses") is not None or claim.params.get("state") is not None
     # Answers to an earlier round can be sent without a session only.
     profile = pool.fitted(Profile.of(claim.capabilities, revision="" if again else claim.params.get("revision", "")))
@@ -58,7 +58,7 @@ async def run_relay(pool: Pool, claim: RelayClaim) -> RelayOutcome:
 
 
 async def _through(pool: Pool, profile: Profile, claim: RelayClaim) -> RelayOutcome:
-    # Where callers are spoken to in their era, one with sessions finds what its own session holds.
+    # A caller with sessions gets its own session, so that it reads the resources that this session has.
     lend = pool.borrow if profile.sessions else pool.look
     async with lend(profile, claim.context_id) as connection:
         return await _made(pool.target, connection, claim)
@@ -71,7 +71,7 @@ async def _made(target: Target, connection: Connection, claim: RelayClaim) -> Re
     except MCPError as error:
         if gone(error) or not connection.alive:
             raise
-        # The error is an ordinary answer: the connection is kept, so that a command does not end over a bad uri.
+        # The error is an ordinary answer, so the connection is kept: a wrong uri must not end a command.
         return _refused(target, claim, error)
     except ValidationError as error:
         return _broken(claim, f"sent something that is no result of {claim.method}: {misfit(error)}")

@@ -14,10 +14,10 @@ from typing import Final
 from taskhub.upstream.connection import Connection
 
 IDLE_SECONDS: Final = 150.0
-"""How long the connection is kept after the last request: longer than between two polls."""
+"""Seconds for which the connection is kept after the last request: longer than the time between two polls."""
 
 MOST_FORGOTTEN: Final = 1_000
-"""Of how many sessions it is remembered that their server does not know them any more."""
+"""The most sessions that are remembered as unknown to their server."""
 
 
 @dataclass(eq=False, slots=True)
@@ -45,7 +45,7 @@ class ResumedSessions:
     @asynccontextmanager
     async def lend(self, session_id: str, context_id: int) -> AsyncIterator[Connection]:
         """A connection in this session of the client, for any number of requests at the same time. Raises what requests
-        of the SDK's client raise. `forgotten` may be true after that."""
+        of the SDK's client raise; check `forgotten` after an error."""
         async with self._opening:
             held = self._held.get(session_id)
             if held is None or not held.connection.alive:

@@ -1,4 +1,4 @@
-"""Requests for roots by a server that was told once, when it was connected, that it may ask for them."""
+"""Requests for roots by an older server, which is told only once, when it is connected, that it may make them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from mcp import MCPError
 from taskhub.upstream.calls import Calls
 
 FIRST_CALL_SECONDS: Final = 1.0
-"""How long a server that asks as soon as it is connected waits for the call for which it was connected."""
+"""If the server asks as soon as it is connected: how many seconds its request waits for the first call."""
 PING_SECONDS: Final = 1.0
 """Seconds in which a server that was just connected has to answer a ping, before its first call."""
 GIVEN_SECONDS: Final = 10.0
-"""Seconds for which the first call waits for the answer of its caller. Then it is sent all the same."""
+"""Seconds for which the first call waits until its caller has given the roots. Then the call is sent anyway."""
 NOBODY: Final = types.ErrorData(code=types.METHOD_NOT_FOUND, message="No call is running whose caller has roots")
 """The error of a client that has no roots (2025-11-25, client/roots)."""
 
@@ -28,7 +28,7 @@ class Roots:
     """The requests of a server for roots on one connection."""
 
     def __init__(self, calls: Calls, *, for_calls: bool) -> None:
-        """`for_calls`: whether calls are made by the connection."""
+        """`for_calls`: whether the connection is for calls."""
         self._calls = calls
         self._for_calls = for_calls
         self._turn = asyncio.Lock()
@@ -37,8 +37,9 @@ class Roots:
         """Requests that have no answer yet."""
 
     async def asked(self, answer: Callable[[], Awaitable[R]]) -> R | types.ErrorData:
-        """Answer a request by `answer`, for which a call has to run. Many servers ask as soon as they are connected: a
-        client's session is opened for a call, which is about to begin. Without a call nobody can say."""
+        """Answer a request by `answer`, which needs a running call, because its caller has the roots. Many servers ask
+        as soon as they are connected; then wait for the call for which the session was opened. `NOBODY` if there is no
+        call."""
         this = asyncio.current_task()
         assert this is not None
         self._open.add(this)
@@ -50,9 +51,10 @@ class Roots:
             self._open.discard(this)
 
     async def given(self, ping: Callable[[], Awaitable[Any]]) -> None:
-        """Before the first call of a session whose client has roots: if the server has asked for them as soon as it was
-        connected, wait until it has them, `GIVEN_SECONDS` at most. A program that connects directly has answered before
-        it calls. A `ping` is answered after what was sent before, which made the server ask."""
+        """Before the first call of a session whose client has roots: if the server asked for them when it was
+        connected, wait until it has them, `GIVEN_SECONDS` at most. Clients without a hub, too, answer before they call.
+        A `ping` makes sure that such a request has arrived, because the server sends it before its answer to the
+        `ping`."""
         if self._given.is_set():
             return
         async with self._turn:

@@ -28,23 +28,23 @@ class HttpSession:
     """The session of one connection."""
 
     id: str = field(default="", repr=False)
-    """Its id, which lets whoever has it use the session; empty while there is none."""
+    """The session's id, which is a secret; empty while there is no session."""
     resumed: bool = False
-    """Whether another connection opened it."""
+    """Whether another connection opened the session."""
     left: bool = False
-    """Whether it is left to the server when the connection is closed: the server runs a task in it."""
+    """Whether the session is not ended when the connection is closed, because the server runs a task in it."""
     outgoing: Any = field(default=None, repr=False)
     """The stream of outgoing messages; `None` before there is one."""
 
     async def respond(self, message: types.JSONRPCResponse | types.JSONRPCError) -> None:
-        """Answer a request of the server that came on a stream which is lost, to whichever connection that was."""
+        """Answer a request of the server whose stream was lost, on this or another connection."""
         await self.outgoing.send(SessionMessage(message))
 
 
 class Sending(httpx2.AsyncHTTPTransport):
-    """An HTTP transport that reports a POST for which no connection could be made, because the SDK's error only says
-    that the connection is closed. The SDK's request to end a session is not sent if others may use the session, and its
-    handshake in a resumed session is answered here, not by the server."""
+    """An HTTP transport that reports if no connection could be made for a POST, because the SDK's error only says that
+    the connection is closed. It does not send the SDK's request to end a session if others may use that session. In a
+    resumed session it answers the SDK's handshake itself, without the server."""
 
     def __init__(self, tell: Callable[[str], None], session: HttpSession) -> None:
         super().__init__(verify=trusted())
@@ -82,8 +82,8 @@ def _of_handshake(request: httpx2.Request, session_id: str) -> httpx2.Response |
 
 
 class Ids:
-    """The ids of requests in a session that was resumed: the SDK counts from 0, as it did where the session was opened,
-    and an id must not come twice in a session."""
+    """The ids of requests in a resumed session. An id must not come twice in a session, but the SDK counts from 0 on
+    each connection, so the ids are replaced."""
 
     def __init__(self) -> None:
         self._prefix = f"{token_hex(6)}-"

@@ -1,9 +1,9 @@
-"""Tasks of a 2025-11-25 server, for tools that can be called as tasks alone.
+"""Tasks of a 2025-11-25 server, for tools that can only be called as tasks.
 
-In this revision `tasks/get` tells only how a task is. Its result has a request of its own, `tasks/result`, which waits
-for the end, and on whose stream the task asks its questions: each is a request of the server, which waits for the
-answer. So that request is open while a task asks, beside the polls. What `SessionTasks` finds out is put as 2026-07-28
-has it, so that polls of both revisions go on alike (`upstream.deferred`).
+In this revision `tasks/get` returns only the status. The result is fetched by another request, `tasks/result`, which
+waits until the task ends; on the stream of that request the server asks the task's questions, each as a request of its
+own. So `tasks/result` is kept open beside the polls while a task asks. `SessionTasks` translates all this into the form
+of 2026-07-28, so that `upstream.deferred` polls both revisions alike.
 """
 
 from __future__ import annotations
@@ -36,16 +36,18 @@ from taskhub.upstream.sieve import CREATED
 logger = logging.getLogger(__name__)
 
 ANSWERING_SECONDS: Final = 86_400
-"""How long people may take for an answer: a task is to be kept for so long, besides the run time of its tool."""
+"""Seconds that people may take for an answer. The server is asked to keep a task for so long, plus the run time of its
+tool."""
 
 HEAR_SECONDS: Final = 1.0
-"""How long a poll waits for the question of a task that asks. If it comes later, the next poll finds it."""
+"""Seconds that a poll waits for the question of a task that asks one. The next poll finds a question that comes
+later."""
 
 MOST_OF_ID: Final = 40
 """The most characters of the id of a server's request that are kept. A longer one cannot be answered later."""
 
 LINES: Final = 100
-"""The most lines that a task has said on the stream of its result, and no poll has taken yet."""
+"""The most log lines of a task that are kept until a poll takes them."""
 
 _METHODS: Final = {
     QuestionKind.ELICITATION: "elicitation/create",
@@ -57,8 +59,8 @@ Lend = Callable[[], AbstractAsyncContextManager[Connection]]
 
 
 def only_as_tasks(protocol: str, capabilities: Mapping[str, Any], tools: Mapping[str, Any]) -> frozenset[str]:
-    """The names of those `tools` (definitions by name) that a server with these capabilities lets be called only as
-    tasks. Other tools are called without a task, since most results come sooner than a poll would find them."""
+    """The names of those `tools` (definitions by name) that a server with these capabilities allows to be called only
+    as tasks. Other tools are called without a task, because most results come sooner than a poll would find them."""
     found: Any = capabilities
     for part in ("tasks", "requests", "tools", "call"):
         found = found.get(part) if isinstance(found, dict) else None
@@ -73,7 +75,8 @@ def _support(tool: Any) -> Any:
 
 
 def task_of(run_seconds: int) -> types.TaskMetadata:
-    """What a call asks for: a task that is kept until people have answered and the tool has run."""
+    """The parameter `task` of a call: the server is to keep the task until people have answered and the tool has
+    run."""
     return types.TaskMetadata(ttl=(ANSWERING_SECONDS + run_seconds) * 1000)
 
 
@@ -101,8 +104,8 @@ class _Listener(Bound):
     async def answer(
         self, kind: QuestionKind, params: dict[str, Any], number: types.RequestId = 0
     ) -> dict[str, Any] | None:
-        """See `Bound`. The key of a question is made of the id of its request and of what it asks: a server that sends
-        it once more, after a lost stream, gets the same answer."""
+        """See `Bound`. A question's key is made of the id of its request and its content, so that a server that repeats
+        the question after a lost stream gets the same answer."""
         digest = hashlib.sha256(jsonx.encode([kind, jsonx.repaired(params)])).hexdigest()[:16]
         key = f"{_named(number)}-{digest}"
         asked = _Question(_METHODS[kind], params, asyncio.get_running_loop().create_future())
@@ -160,7 +163,7 @@ class ResultStream:
         }
 
     def give(self, answers: Mapping[str, dict[str, Any]], errors: Mapping[str, dict[str, Any]]) -> None:
-        """Answer questions, by their keys, or tell the errors in place of an answer."""
+        """Answer the task's questions, by their keys, with an answer or an error."""
         for key, asked in self._listener.questions.items():
             if asked.answer.done():
                 continue
@@ -170,7 +173,7 @@ class ResultStream:
                 asked.answer.set_exception(AnsweredByError(errors[key]))
 
     async def close(self) -> None:
-        """Give the request up."""
+        """Cancel the request."""
         self._work.cancel()
         await asyncio.wait({self._work}, timeout=1)
 
@@ -194,7 +197,7 @@ class SessionTasks:
     async def told(
         self, lend: Lend, taken: Poll, profile: Profile, body: dict[str, Any], say: Callable[[LogLine], None]
     ) -> dict[str, Any]:
-        """What the answer `body` to `tasks/get` would be in 2026-07-28, with the result, the error or the questions of
+        """The answer `body` to `tasks/get` in the form of 2026-07-28, with the result, the error or the questions of
         the task. Raises as a request of the SDK's client."""
         key, status = _key(taken), body.get("status")
         stream = self._streams.get(key)
@@ -212,13 +215,13 @@ class SessionTasks:
         return body
 
     def give(self, taken: Poll, answers: Mapping[str, dict[str, Any]], errors: Mapping[str, dict[str, Any]]) -> None:
-        """Answer what the task asks, or tell the errors in place of an answer."""
+        """Answer the task's questions, by their keys, with an answer or an error."""
         if (stream := self._streams.get(_key(taken))) is not None:
             stream.give(answers, errors)
 
     async def respond(self, lend: Lend, taken: Poll) -> None:
-        """Send the answers to questions that came on a stream which is lost, perhaps to another worker, by the ids of
-        their requests. A server that has an answer ignores it."""
+        """Send the answers to questions whose stream was lost, perhaps in another worker, by the ids of their requests.
+        A server ignores an answer that it has already."""
         stream = self._streams.get(_key(taken))
         heard = set() if stream is None else stream.asked().keys()
         async with lend() as connection:
@@ -234,7 +237,7 @@ class SessionTasks:
                     await connection.session.respond(told)
 
     async def forget(self, taken: Poll) -> None:
-        """The task is polled no more."""
+        """Close the stream of a task that is not polled any more."""
         if (stream := self._streams.pop(_key(taken), None)) is not None:
             await stream.close()
 
@@ -258,12 +261,12 @@ class SessionTasks:
 
 
 def _named(number: types.RequestId) -> str:
-    """The id of a request as the beginning of a key: a text begins with `~`."""
+    """The id of a request as the beginning of a key; an id that is a string gets a `~` in front."""
     return f"~{number[:MOST_OF_ID]}" if isinstance(number, str) else str(number)[:MOST_OF_ID]
 
 
 def _number_in(key: str) -> types.RequestId | None:
-    """The id of the request in a key; `None` if the key has not all of it."""
+    """The id of the request in a key; `None` if the id was cut."""
     named = key.rpartition("-")[0]
     if len(named.removeprefix("~")) >= MOST_OF_ID:
         return None

@@ -1,5 +1,6 @@
-"""The sessions at one server: a process of a command, or a session at an HTTP server that has sessions. Each belongs to
-one client, whose state it holds, and carries all calls of that client; `shared` ones carry the calls of all clients."""
+"""The sessions at one server: a process of a command, or a session at an HTTP server that has sessions. A session
+belongs to one client, whose state it holds, and carries all calls of that client; if it is `shared`, it carries the
+calls of all clients."""
 
 from __future__ import annotations
 
@@ -22,15 +23,16 @@ from taskhub.upstream.failures import gone
 logger = logging.getLogger(__name__)
 
 HEED_SECONDS: Final = 3.0
-"""Seconds in which a server has to answer a ping after a call was cancelled. One that does not is ended."""
+"""Seconds in which a server has to answer a ping after a call was cancelled. If it does not, its session is ended."""
 KEPT_SECONDS: Final = 150.0
-"""How long a session is kept, at least, after a request about a task of its server: longer than between two polls."""
+"""The least seconds that a session is kept after a request about a task of its server: longer than the time between two
+polls."""
 CROWDED_SECONDS: Final = 1.0
-"""The least time in the queue of a call for which there is no place for a process."""
+"""The least seconds for which a call goes back to the queue if there is no place for its process."""
 
 
 FOR_SESSIONS: Final = -1
-"""The key of a shared session for callers with sessions, where the server is spoken to as in their era."""
+"""The key of the shared session for callers with sessions, if these are served in the era with sessions."""
 
 
 class Later(Unavailable):
@@ -46,17 +48,17 @@ class Keeper(Protocol):
 
     async def take(self, context_id: int) -> str:
         """Reserve the client for this worker, before a session is opened for it. Returns why the client's earlier
-        session was lost, or an empty string. Raises `Later` if another worker has a session of this client."""
+        session was lost; empty if it was not. Raises `Later` if another worker has a session of this client."""
 
     def opened(self, context_id: int, pid: int | None) -> None:
-        """The session has been opened, for a command in the process `pid`."""
+        """Record that the session was opened; `pid` is the process of a command, `None` for other servers."""
 
     def left(self, context_id: int, why: str) -> None:
-        """The session has ended."""
+        """Record that the session has ended, and why."""
 
 
 class NoKeeper:
-    """Remembers what was lost in this process only."""
+    """A `Keeper` that records nothing outside of this process."""
 
     def __init__(self) -> None:
         self._lost: dict[int, str] = {}
@@ -76,7 +78,7 @@ class NoKeeper:
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """For whom a session is opened. `sessions`, `roots`: whether the caller has sessions (`Profile.sessions`) and
-    roots. `calls`: whether calls will be made through it."""
+    roots. `calls`: whether calls will be made in the session."""
 
     sessions: bool = False
     roots: bool = False
@@ -85,29 +87,29 @@ class Wanted:
 
 @dataclass(eq=False)
 class Session:
-    """One session. `context_id` is `None` if it is nobody's: it is for lists and reads, or is shared."""
+    """One session. `context_id` is `None` if it belongs to no client: it is for lists and reads, or is shared."""
 
     connection: Connection
     context_id: int | None
     users: int = 0
     used_at: float = field(default_factory=time.monotonic)
     kept_until: float = 0.0
-    """Until when it is not ended for lack of use, by `time.monotonic`: its server runs a task."""
+    """Until when (`time.monotonic`) the session is kept although idle, because its server runs a task."""
     why: str = ""
-    """Why it is being ended; empty while it is not."""
+    """Why the session is being ended; empty if it is not."""
     ending: asyncio.TimerHandle | None = None
 
 
 class Places:
-    """Bounds the processes that clients have in one worker, of all its commands together."""
+    """Bounds the number of processes for clients in one worker, of all commands together."""
 
     def __init__(self, most: int) -> None:
         self.most = most
         self._taken: dict[Sessions, int] = defaultdict(int)
 
     def take(self, sessions: Sessions) -> None:
-        """Take a place. If none is free, the process that has been idle for longest is ended. Raises `Later` if there
-        is no idle one."""
+        """Take a place. If none is free, end the process that has been idle for longest. Raises `Later` if none is
+        idle."""
         if sum(self._taken.values()) >= self.most:
             idle = [(session.used_at, each, session) for each in self._taken for session in each.idle()]
             if not idle:
@@ -149,10 +151,10 @@ class Sessions:
     async def lend(
         self, context_id: int, *, sessions: bool = False, roots: bool = False, of_task: bool = False
     ) -> AsyncIterator[Connection]:
-        """Lend the client's session for a call, beside its other calls. It is opened if there is none, as for a caller
-        with `sessions`, which decides how a server of both eras is spoken to, and with `roots`. A session whose
-        server does not heed the cancellation of a call is ended; but not if it may run a task, which would end with it
-        (`of_task`)."""
+        """Lend the client's session for a call, at the same time as for its other calls. If there is none, one is
+        opened for a caller with `sessions`, which decides the era at a server of both eras, and with `roots`. If the
+        call is cancelled and the server then does not answer a ping, the session is ended; with `of_task` it is not,
+        because a task of the server would end with it."""
         session = await self._own(context_id, Wanted(sessions, roots))
         if of_task:
             session.kept_until = time.monotonic() + KEPT_SECONDS
@@ -161,9 +163,9 @@ class Sessions:
 
     @asynccontextmanager
     async def look(self, context_id: int | None = None) -> AsyncIterator[Connection]:
-        """Lend a session for a request that needs no state: the client's if it has one here, else one of nobody.
-        Without `context_id`, to list the server: one of nobody, since what the session of a client lists may be that
-        client's alone."""
+        """Lend a session for a request that needs no state: the client's if it has one here, else one that belongs to
+        no client. Without `context_id`, for listing the server, always the latter, because a client's session may list
+        tools for that client alone."""
         found = self._of.get(context_id)
         if found is None or not found.connection.alive:
             found = await self._nobodys()
@@ -235,7 +237,7 @@ class Sessions:
 
     async def _open(self, context_id: int | None, wanted: Wanted) -> Session:
         if context_id in (None, FOR_SESSIONS):
-            # It declares all: some servers list tools only to clients that declare what these ask for.
+            # Declare everything: some servers list a tool only to clients that declare the capabilities it needs.
             told = Wanted(sessions=wanted.sessions, roots=True, calls=self.shared)
             session = self._of[context_id] = Session(await self._connect(told), None)
             return session
@@ -266,7 +268,7 @@ class Sessions:
         try:
             yield session.connection
         except asyncio.CancelledError:
-            # The SDK has sent `notifications/cancelled`. A server that still answers goes on with its state.
+            # The SDK has sent `notifications/cancelled`. If the server still answers, its session and state are kept.
             if not patient:
                 await asyncio.shield(self._soon(self._keep_if_living(session)))
             raise
@@ -296,7 +298,7 @@ class Sessions:
         if not session.connection.alive or await _answers(session.connection):
             return
         self.end(session, "its server no longer answered")
-        self._soon(session.connection.stop())  # also under other calls: they would wait in vain
+        self._soon(session.connection.stop())  # even if it carries other calls, which would wait in vain
 
     def _soon(self, work: Any) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(work)
@@ -306,7 +308,7 @@ class Sessions:
 
 
 async def _answers(connection: Connection) -> bool:
-    """Whether the server answers a ping within `HEED_SECONDS`, if only by an error."""
+    """Whether the server answers a ping within `HEED_SECONDS`, be it with an error."""
     if connection.client is None:
         return False
     with suppress(TimeoutError):

@@ -1,6 +1,5 @@
 """Removes invalid items from lists: the SDK refuses a whole list if one tool, prompt or resource is invalid. So such
-items are taken out before the SDK reads the list, and put in another member of the result with the reason, for code
-that reads the result verbatim.
+items are taken out before the SDK reads the list, and put with the reason into another member of the result (`UNFIT`).
 
 Lists of in-process servers are not sieved: there are no streams, and the server's own SDK refuses the list first.
 """
@@ -20,7 +19,8 @@ UNFIT: Final = "io.taskhub/unfit"
 """The member of a sieved result with the items that were taken out, as pairs of item and reason."""
 
 CREATED: Final = "io.taskhub/task"
-"""The member of `_meta` with the task that a server made of a call: the SDK would refuse it as the answer to one."""
+"""The member of `_meta` into which the task is moved that a server made of a call, because the SDK would refuse a task
+as the answer to a call."""
 
 _MEMBER: Final = {
     "tools/list": "tools",
@@ -29,7 +29,7 @@ _MEMBER: Final = {
     "resources/templates/list": "resourceTemplates",
 }
 _ON_SESSIONS: Final = Version.MCP_2025_11_25
-"""The version by whose schema messages of all versions with sessions are checked."""
+"""The version whose schema is used to check messages of all versions with sessions."""
 
 
 class Sieve:
@@ -38,10 +38,10 @@ class Sieve:
     def __init__(self) -> None:
         self._asked: dict[types.RequestId, tuple[str, str]] = {}
         self._tasks: set[types.RequestId] = set()
-        """Calls that the server is to make tasks of."""
+        """The ids of calls that the server was asked to run as tasks."""
 
     def sent(self, message: Any) -> None:
-        """Note the id of a request for a list, and of a call as a task (2025-11-25)."""
+        """Note the id of a request for a list, or of a call that asks for a task (2025-11-25)."""
         if isinstance(message, types.JSONRPCRequest) and "task" in (message.params or {}):
             self._tasks.add(message.id)
         if isinstance(message, types.JSONRPCRequest) and message.method in _MEMBER:
@@ -49,8 +49,8 @@ class Sieve:
             self._asked[message.id] = (message.method, meta.get(META_VERSION, _ON_SESSIONS))
 
     def received(self, message: Any) -> None:
-        """Sieve the result in the message, in place, if it answers a request for a list. The task that answers a call
-        is put into an empty result (`upstream.session_tasks`)."""
+        """Sieve the result in the message, in place, if it answers a request for a list. If it answers a call with a
+        task, the task is moved into an empty result (`CREATED`)."""
         if isinstance(message, (types.JSONRPCResponse, types.JSONRPCError)):
             if message.id in self._tasks:
                 self._tasks.discard(message.id)
@@ -87,9 +87,8 @@ def sieved(method: str, version: str, result: dict[str, Any]) -> dict[str, Any]:
 
 
 def _typed(tool: Any) -> Any:
-    """The tool, whose `inputSchema` says that it describes an object. Servers leave that out: those that were written
-    for zod 3 and were installed with zod 4 send nothing but a `$schema`. Their tools work all the same, since arguments
-    are always an object."""
+    """The tool, with `"type": "object"` in its `inputSchema` if that has no type. Servers that were written for zod 3
+    but installed with zod 4 send nothing but a `$schema`. Their tools work, because arguments are always an object."""
     schema = tool.get("inputSchema") if isinstance(tool, dict) else None
     if not isinstance(schema, dict) or "type" in schema:
         return tool

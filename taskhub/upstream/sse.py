@@ -1,7 +1,7 @@
-"""HTTP with SSE, the transport of 2024-11-05: a stream of events brings all messages of the server, the first event an
-address to which messages for the server are posted.
+"""HTTP with SSE, the transport of 2024-11-05. The server sends all its messages on one stream of events. The first
+event is the address to which messages for the server are posted.
 
-Not by the SDK's `sse_client`: it takes no event above 1 MiB, and a request that the server refuses waits for ever.
+It is not the SDK's `sse_client`, which accepts no event above 1 MiB, and in which a refused request waits for ever.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from taskhub.upstream.refusals import HttpRefusals
 MAX_ADDRESS: Final = 4_096
 """The most characters of the address that the server names."""
 POST_SECONDS: Final = 30.0
-"""Seconds in which the server has to take a notification, before the next message is sent."""
+"""Seconds to wait until the server has accepted a notification, before the next message is sent."""
 
 MAX_UNREAD: Final = 65_536
-"""Bytes from which on the response to a message is not read."""
+"""The response to a message is not read if it has more bytes than this."""
 
 _STREAM: Final = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
 _CLOSED: Final = types.ErrorData(code=types.CONNECTION_CLOSED, message="Connection closed")
@@ -43,8 +43,8 @@ Streams = tuple[ContextReceiveStream[SessionMessage | Exception], ContextSendStr
 
 @asynccontextmanager
 async def sse_streams(url: str, http: httpx2.AsyncClient, refusals: HttpRefusals) -> AsyncIterator[Streams]:
-    """The streams of incoming and outgoing messages, while the block runs. Raises `Unavailable` if there is no such
-    server."""
+    """The streams of incoming and outgoing messages, while the block runs. Raises `Unavailable` if the address does not
+    open such a stream."""
     async with stream_within_origin(http, "GET", url, headers=_STREAM) as response:
         if error := refusals.of_stream(response):
             raise error
@@ -70,8 +70,8 @@ class _Sse:
         """The ids of the requests that have no answer yet."""
 
     async def listen(self, response: httpx2.Response, url: str, named: asyncio.Future[str]) -> None:
-        """Pass on what the stream brings until it ends, and then end the stream of incoming messages: the SDK fails all
-        requests that wait. `named` gets the address for messages."""
+        """Pass on the events until their stream ends, then end the stream of incoming messages, so that the SDK fails
+        all waiting requests. `named` gets the address for messages."""
         why = "the stream ended before it named an address for messages"
         try:
             async for event in httpx2.EventSource(response, max_event_size=MAX_ANSWER):
@@ -112,8 +112,8 @@ class _Sse:
         await self._hear(SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=number, error=error)))
 
     async def post_all(self, sent: ContextReceiveStream[SessionMessage], address: str) -> None:
-        """Post outgoing messages until there are no more. Only a notification keeps the next one waiting, since a
-        server may answer the POST of a request once it is done with it."""
+        """Post outgoing messages until there are no more. Only after a notification, wait for the response before the
+        next message: a server may respond to the POST of a request only when it has handled the request."""
         async with anyio.create_task_group() as group:
             async for item in sent:
                 message = item.message
@@ -123,7 +123,7 @@ class _Sse:
                     with anyio.move_on_after(POST_SECONDS):
                         await self._post(message, address)
                 else:
-                    # In the context of the sender, so that it is known for which call it is sent.
+                    # In the sender's context, which says for which call the message is sent (`CALL`).
                     (sent.last_context or copy_context()).run(group.start_soon, self._post, message, address)
 
     async def _post(self, message: types.JSONRPCMessage, address: str) -> None:
@@ -153,7 +153,8 @@ async def _problem(response: httpx2.Response) -> types.ErrorData | None:
 
 
 def _address(url: str, told: str) -> str:
-    """The address for messages. Raises `Unavailable` if it is none of the server's own, which gets its secrets."""
+    """The address for messages. Raises `Unavailable` if it is not at the server's origin, because requests contain the
+    server's secrets."""
     try:
         base = httpx2.URL(url)
         found = base.join(told.strip())

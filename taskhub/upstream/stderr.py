@@ -1,4 +1,4 @@
-"""Logs what a `stdio:` server writes to its standard error, and what it writes to its output besides messages."""
+"""Logs what a `stdio:` server writes to its standard error, and to its standard output between messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_LINE: Final = 2_000
 """The most bytes of a line that are logged."""
 LINES_PER_SECOND: Final = 20
 LINES_SECONDS: Final = 5.0
-"""Seconds' worth of `LINES_PER_SECOND` that may come in one burst. Lines beyond it are only counted."""
+"""A burst may have `LINES_PER_SECOND` times so many lines. Lines beyond that are only counted."""
 
 logger = logging.getLogger(__name__)
 
@@ -25,9 +25,9 @@ OnLine = Callable[[str], None]
 
 @contextmanager
 def logged(server: str, shown: Callable[[str], str] = str, on_line: OnLine = lambda text: None) -> Iterator[TextIO]:
-    """A file to be used as the standard error of a process of this server. All of it is read, also lines that are not
-    logged, because a full pipe would block the process. `shown` removes the server's secrets from a line. `on_line`
-    gets each line that is logged, in a thread."""
+    """A file to be used as the standard error of a process of this server. Lines that are not logged are read too,
+    because a full pipe would block the process. `shown` removes the server's secrets from a line. `on_line` gets each
+    line that is logged, in a thread."""
     reading, writing = os.pipe()
     lines = Lines(server, shown, on_line)
     threading.Thread(target=_read, args=(lines, reading), name=f"stderr-{server}", daemon=True).start()
@@ -43,7 +43,7 @@ def _read(lines: Lines, reading: int) -> None:
 
 
 class Lines:
-    """Logs the lines of one stream of a process: each of them cut, and so many a second."""
+    """Logs the lines of one stream of a process: each up to `MAX_LINE` bytes, and `LINES_PER_SECOND` of them."""
 
     def __init__(self, server: str, shown: Callable[[str], str], on_line: OnLine) -> None:
         self._server = server

@@ -14,10 +14,10 @@ from taskhub.upstream.unreadable import Waiting
 
 
 class _Stream:
-    """A wrapper of one of the SDK's streams, for classes that watch its messages."""
+    """Wraps one of the SDK's streams; base class of those that watch its messages."""
 
     def __init__(self, stream: Any, sieve: Sieve, waiting: Waiting, ids: Ids | None) -> None:
-        """`ids`: those of a session that was resumed."""
+        """`ids`: for a resumed session; else `None`."""
         self._stream = stream
         self._ids = ids
         self._sieve = sieve

@@ -33,7 +33,7 @@ class Target:
     name: str = field(default="", compare=False)
     """The server's name, for the log."""
     unusable: str = ""
-    """The reason why the server must not be connected, as text for people; empty if it may be."""
+    """Why the hub must not connect to the server, as text for people; empty if it may."""
     environment: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     """Variables for a command, besides those that `target` sets."""
     directory: str = ""
@@ -67,7 +67,7 @@ class Target:
 
     @property
     def sse(self) -> bool:
-        """Whether it is an address of HTTP with SSE."""
+        """Whether the address is one of HTTP with SSE."""
         return self.transport == "http" and self.target.startswith(SSE)
 
     @property
@@ -87,7 +87,7 @@ class Target:
         return found
 
     def check_program(self) -> None:
-        """As `program`, with a reason without the server's secrets."""
+        """Raises as `program` does, but without the server's secrets in the reason."""
         try:
             self.program()
         except Unavailable as missing:
@@ -103,13 +103,14 @@ class Target:
         return fixed if self.bearer is None else Secrets(fixed, self.bearer)
 
     def hooks(self, *look: Callable[[httpx2.Response], Awaitable[None]]) -> dict[str, list[Callable[..., Any]]]:
-        """The hooks of the HTTP client for this server: `look` sees each response."""
+        """The hooks of the HTTP client for this server; the functions `look` are called with each response."""
         if self.bearer is None:
             return {"response": [*look]}
         return {"request": [self.bearer.signs(self.url)], "response": [*look, self.bearer.look]}
 
     def shown(self, text: str) -> str:
-        """`text`, which may quote the server's address or command, or what it is given, without secrets."""
+        """`text` without the server's secrets, which it may contain if it quotes the address, the command, headers or
+        variables."""
         return without_secrets(without_values(text, self.secrets()), self.transport, self.target)
 
 

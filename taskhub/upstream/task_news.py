@@ -1,7 +1,6 @@
-"""What a server of 2025-11-25 says of its tasks by notifications, between polls: that one has changed, and the
-progress of a call of which it made a task. The SDK's client drops both: it knows only calls that are not answered yet,
-and a call is answered with its task. Polling remains the truth (T25-40), so what is lost here costs time only.
-"""
+"""Notifications of a 2025-11-25 server about its tasks, between polls: that a task has changed, and the progress of a
+call that runs as a task. The SDK's client drops both, because it knows only calls without an answer, and such a call
+was answered with its task. A lost notification only costs time, because polls find the same (T25-40)."""
 
 from __future__ import annotations
 
@@ -18,14 +17,14 @@ MAX_ID: Final = 256
 """The most characters of the id of a server's task."""
 
 MOST: Final = 1e300
-"""The largest number that progress may have. A larger integer is no float."""
+"""The largest progress. A much larger integer cannot be converted to a float."""
 
 _TOKEN: Final = re.compile(r"([0-9]{1,18})\.([0-9]{1,9})")
 
 
 def token_of(claim: Claim) -> str:
-    """The progress token of a call of which the server makes a task: it names task and attempt, since it is good for
-    as long as the server's task runs, in any worker."""
+    """The progress token of a call that the server runs as a task. It names the hub's task and the attempt, because
+    progress may arrive at any worker for as long as the server's task runs."""
     return f"{claim.task_id}.{claim.epoch}"
 
 
@@ -43,15 +42,16 @@ class TaskNews:
         self.owner: int | None = None
         """The client whose session it is; `None` if it may be any client's."""
         self.on_changed: Callable[[str, bool, int | None], None] = lambda task, working, owner: None
-        """Called with the id of a server's task that has changed, whether it goes on working, and `owner`."""
+        """Called with the id of a changed task of the server, whether it is still working, and `owner`."""
         self.on_said: Callable[[str, LogLine, int | None], None] = lambda token, line, owner: None
-        """Called with the token of a call that has been answered with a task, a line of its progress, and `owner`."""
+        """Called with the progress token of a call that was answered with a task, a line of its progress, and
+        `owner`."""
         self._hide = hide
         self._running: dict[str, Callable[[LogLine], None]] = {}
 
     @contextmanager
     def during(self, token: str, say: Callable[[LogLine], None]) -> Iterator[None]:
-        """While the block runs, the call is not answered yet: `say` gets its progress."""
+        """While the block runs, in which the call is not answered yet, `say` gets its progress."""
         self._running[token] = say
         try:
             yield

@@ -1,7 +1,7 @@
-"""Replaces replies that cannot be read by errors, so that their calls do not wait until they time out.
+"""Replaces unreadable replies by errors, so that their calls need not wait for a timeout.
 
-The SDK drops what is no JSON-RPC message. That is right for text that servers print between their answers. If it is a
-broken answer, the request that it answers gets an error.
+The SDK drops everything that is not a JSON-RPC message. That is right for text that servers print between their
+answers. For a broken answer, its request gets an error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ANOTHERS: Final = "The tool's server failed: it answered a request that nobody m
 TOO_LONG: Final = "The tool's server failed: it answered with a line of more than %d bytes"
 
 _BEGINNING: Final = 128
-"""The characters that are parsed of a line that is nested too deep: the id is usually at the beginning."""
+"""How many characters are parsed of a line that is nested too deep: its id is usually at the beginning."""
 
 
 class TooLongError(Exception):
@@ -41,7 +41,8 @@ class Waiting:
         """The highest id so far. The SDK numbers its requests, so every id up to this one has been used."""
 
     def sent(self, message: Any) -> None:
-        """Note a request that waits for an answer, or a cancellation, after which it does not wait any more."""
+        """Note a request, which waits for an answer, or a cancellation, after which its request does not wait any
+        more."""
         if isinstance(message, types.JSONRPCRequest):
             self._ids.add(message.id)
             if isinstance(message.id, int):
@@ -50,7 +51,7 @@ class Waiting:
             self._ids.discard((message.params or {}).get("requestId", ""))
 
     def received(self, item: SessionMessage | Exception) -> list[SessionMessage]:
-        """The errors that replace the incoming `item`: none for a message that can be read, none for text that is no
+        """The errors that replace the incoming `item`; empty for a readable message, and for text that is not an
         answer."""
         if not isinstance(item, SessionMessage):
             why = TOO_LONG % item.most if isinstance(item, TooLongError) else UNREADABLE
@@ -62,7 +63,7 @@ class Waiting:
             return self._instead(self._ids, message.error)
         if isinstance(message, (types.JSONRPCResponse, types.JSONRPCError)) and message.id is not None:
             if not self._known(message.id):
-                # The server has answered some request with a wrong id, so that one will get no other answer.
+                # The server has answered a request under a wrong id, so that request will get no other answer.
                 error = types.ErrorData(code=types.INTERNAL_ERROR, message=ANOTHERS)
                 return self._instead(self._ids, error)
             self._ids -= {message.id}
@@ -95,7 +96,7 @@ def _like_an_answer(found: dict[str, Any]) -> bool:
 
 
 def _read(error: Exception) -> Any:
-    """The content of the line that could not be read, as far as it can be parsed."""
+    """The content of an unreadable line, as far as it can be parsed."""
     if isinstance(error, TooLongError):
         return _parsed(error.beginning[:_BEGINNING])
     if not isinstance(error, ValidationError):
@@ -115,7 +116,7 @@ def _parsed(line: str) -> Any:
         return json.loads(line)
     except json.JSONDecodeError as error:
         readable = line[: error.pos]
-    except (RecursionError, ValueError):  # or a number has more digits than Python reads
+    except (RecursionError, ValueError):  # `ValueError`, too, if a number has more digits than Python reads
         readable = line[:_BEGINNING]
     try:
         return from_json(readable, allow_partial=True)

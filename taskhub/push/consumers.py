@@ -18,21 +18,22 @@ from taskhub.lib.lanes import Crowded, Lanes
 MOST_WAITING: Final = 1_000
 """How many sockets of one process may wait at a time for the check of their session."""
 PATIENCE_SECONDS: Final = 15.0
-"""How long the check of one socket's session waits for a lane before the socket is closed with 1013."""
+"""Seconds that the check of one socket's session waits for a lane, before the socket is closed with 1013."""
 BEAT_SECONDS: Final = 0.5
 BEAT_SECONDS_EACH: Final = 0.02
 MOST_BEAT_SECONDS: Final = 15.0
-"""The least time between two fetches of a page: 0.5 s; with more than 25 sockets in the process 20 ms for each socket,
-so that all pages together fetch 50 times a second; 15 s at most."""
+"""The longest beat, in seconds. A page fetches at most once in each beat: 0.5 s, or with more than 25 sockets in the
+process 20 ms for each, so that all pages together fetch 50 times a second."""
 STRANGER: Final = 4401
 LATER: Final = 1013
-"""WebSocket close codes: 4401 for a session without a member, and 1013 for "try again later" (IANA registry)."""
+"""WebSocket close codes: 4401 if the browser is not signed in as a member, 1013 for "try again later" (IANA
+registry)."""
 
 
 class HintConsumer(AsyncJsonWebsocketConsumer):
     """The WebSocket `/ws/hints`. It sends `{"hints": [topic, ...]}`, and `{"resync": true}` on connecting and after
-    hints were lost. With many sockets a message also has `beat`: the milliseconds between two fetches of a page, within
-    which the page picks a random moment."""
+    hints were lost. With many sockets a message also has `beat`, in milliseconds: the page fetches at a random moment
+    within that time."""
 
     listening = 0
     """How many accepted sockets this process has."""
@@ -43,8 +44,8 @@ class HintConsumer(AsyncJsonWebsocketConsumer):
         self.lanes = lanes
 
     async def connect(self) -> None:
-        """Accept people with a membership. Others are closed with 4401, or with 1013 if the session cannot be looked up
-        now."""
+        """Accept people with a membership. Close with 4401 for anybody else, or with 1013 if the session cannot be
+        looked up now."""
         person = await self._person_or_close()
         if person is None:
             return
@@ -95,12 +96,12 @@ class HintConsumer(AsyncJsonWebsocketConsumer):
 
 
 def _person(session_key: str) -> Person | None:
-    close_old_connections()  # as at the start of each request: a connection that broke meanwhile is replaced
+    close_old_connections()  # as Django does at the start of each request: replaces a broken connection
     return person_of_session(session_key)
 
 
 class NoSuchSocket(AsyncJsonWebsocketConsumer):
-    """Closes sockets of unknown paths. Without it such a request, which anybody can send, would log a traceback."""
+    """Closes sockets of unknown paths. Without it, such a request, which anybody can send, would log a traceback."""
 
     async def connect(self) -> None:
         """Close the socket."""

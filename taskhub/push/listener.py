@@ -32,9 +32,10 @@ from taskhub.store.listener import listen
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 15.0
-"""Seconds between two searches for lost hints: a stream notices a change whose hint was lost after about this time."""
+"""Seconds between two searches for lost hints. A stream whose hint was lost notices the change after at most about this
+time."""
 LOOKED_AT = 1_000
-"""How many tasks one query compares in the search for lost hints."""
+"""The most tasks that one query compares in the search for lost hints."""
 COALESCE_SECONDS = 0.2
 """Seconds between two messages to browsers, however fast tasks change."""
 
@@ -42,8 +43,8 @@ COALESCE_SECONDS = 0.2
 class Feeder:
     """Rings the topics of hints in this process, and sends them to browsers.
 
-    `on_newer` is called once, when a newer release has migrated the database to a schema that this code does not work
-    with.
+    `on_newer` is called once, when a newer release has migrated the database to a schema with which this code does not
+    work.
     """
 
     def __init__(
@@ -94,7 +95,8 @@ class Feeder:
             self._note("*", hint.everywhere)
 
     def on_gap(self) -> None:
-        """Handle a gap, in which hints may be lost: drop all caches, and make every stream and browser read again."""
+        """Handle a gap, in which hints may have been lost: drop all caches, and make every stream and browser read
+        again."""
         forget_principals()
         forget_settings()
         forget_catalogues()
@@ -116,10 +118,9 @@ class Feeder:
                 return
 
     async def _find_lost_hints(self) -> None:
-        """Ring the tasks whose hints were lost: a process that is killed between a commit and its announcement sends no
-        hint.
+        """Ring the tasks whose hints were lost. A hint is lost if a process is killed between the commit and the hint.
 
-        Compares the versions that streams last sent with the stored ones, many tasks in one query.
+        Compares the versions that streams last sent with those in the database, many tasks in one query.
         """
         told = self.hub.told
         while True:
@@ -153,7 +154,7 @@ class Feeder:
             self._due.clear()
             left, self._left = self._left, set()
             news, self._news = self._news, defaultdict(set)
-            # The check whether a socket may stay comes first: a socket that may not is sent no hints.
+            # First the check whether a socket may stay, so that a socket that may not gets no hints.
             said = [(group, {"type": "standing"}) for group in sorted(left)] + [
                 ("consoles" if tenant == "*" else f"tenant.{tenant}", {"type": "hints", "topics": sorted(topics)})
                 for tenant, topics in news.items()

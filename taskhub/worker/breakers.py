@@ -21,8 +21,8 @@ from taskhub.lib.lanes import Lanes
 
 
 class Breakers:
-    """The servers whose breaker is open, and those of them that this worker may probe. It makes no statements while
-    every server can be reached, and never as part of a claim. Only for the worker's event loop."""
+    """The servers whose breaker is open, and those of them that this worker may probe. Runs no SQL while every server
+    can be reached, and none as part of a claim. Only for the worker's event loop."""
 
     def __init__(self, lanes: Lanes, soon: Callable[[str, Callable[[], Awaitable[object]]], None]) -> None:
         """`soon(what, do)` runs `do` in the background."""
@@ -30,11 +30,12 @@ class Breakers:
         self._soon = soon
         self._turn = asyncio.Lock()
         self._troubled: set[int] = set()
-        """Servers to which the last call of any worker could not connect: if one is reached again, that is stored."""
+        """Servers to which the last call of any worker could not connect. When this worker reaches one, it stores
+        that."""
         self._open: dict[int, float] = {}
         """Servers whose breaker is open, each with the `time.monotonic` at which to ask for its next probe."""
         self._ours: set[int] = set()
-        """Servers whose probe this worker has taken: its next call there is the probe."""
+        """Servers whose probe this worker has taken: its next call of such a server is the probe."""
 
     async def refresh(self) -> list[int]:
         """Read the breakers from the database. Returns the servers whose breaker has opened since the last reading."""
@@ -77,15 +78,15 @@ class Breakers:
         return {server_id: int(server_id in self._ours) for server_id in self._open}
 
     def begin(self, server_id: int) -> bool:
-        """Note that a call of this server begins. Returns whether the call is the server's probe."""
+        """Note that a call of this server begins. Returns whether the call is the probe that this worker has taken."""
         if server_id in self._ours:
             self._ours.discard(server_id)
             return True
         return False
 
     async def failed(self, server_id: int, problem: str, *, probing: bool) -> bool:
-        """Store that a call could not connect. Returns whether the call goes back to the queue, because the breaker was
-        open already."""
+        """Store that a call could not connect. Returns whether the breaker was open already, so that the call goes back
+        to the queue."""
         waits = await self._lanes.run(store_failure, server_id, problem, probing=probing)
         with suppress(Unavailable):  # the failure is stored; if the caller tried again, it would be counted twice
             await self.refresh()

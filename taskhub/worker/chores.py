@@ -1,5 +1,6 @@
 """Chores: the work that a worker repeats beside its tasks. An error of a chore is logged, and the chore is tried again.
-An error of a vital chore, which the worker cannot do without, ends the worker, unless the database is only away."""
+An error of a vital chore, without which a worker cannot work, ends the worker, unless the cause is that the database is
+away."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ class Chores:
         self._loops.append(asyncio.create_task(loop()))
 
     def forever(self, what: str, do: Chore) -> None:
-        """Call `do`, which should not end, and call it again if it does."""
+        """Call `do`, which should run for ever. If it ends, call it again after a second."""
 
         async def loop() -> None:
             while True:
@@ -61,7 +62,7 @@ class Chores:
         self._loops.append(asyncio.create_task(loop()))
 
     def soon(self, what: str, do: Chore) -> None:
-        """Call `do` once, now, in the background."""
+        """Call `do` once, in the background."""
         task = asyncio.create_task(_guarded(what, do))
         self._aside.add(task)
         task.add_done_callback(self._aside.discard)
@@ -80,7 +81,7 @@ async def _guarded(what: str, do: Chore) -> Exception | None:
     except asyncio.CancelledError:
         raise
     except (Unavailable, ConnectorException, psycopg.OperationalError) as error:  # procrastinate raises the last two
-        # Logged when it begins or changes, not at every try.
+        # Logged when the error begins or changes, not at every try.
         if _waiting.get(what) != str(error):
             logger.warning("%s: %s", what, error)
         _waiting[what] = str(error)

@@ -23,25 +23,26 @@ from taskhub.worker.running import MANY, Runner, Running
 logger = logging.getLogger(__name__)
 
 WHOLE_SECONDS = 5.0
-"""The longest interval between two claims that look at the whole queue. Others only look at tasks queued since the last
-claim."""
+"""The most seconds between two claims that look at the whole queue. Other claims only look at tasks queued since the
+last one."""
 LONGEST_PAUSE_SECONDS = 5.0
-"""The longest interval between two claims, if nothing says that there are tasks to claim."""
+"""The most seconds between two claims while no hint or ended task causes one."""
 SKIPPED_SECONDS = 0.05
 """Seconds until the next claim after one that skipped a locked task."""
 NEWS_SECONDS = 0.2
-"""The time for which a task has to run before a hint announces that it runs."""
+"""Seconds for which a task has to run before a hint announces that it is running."""
 GATHER_SECONDS = 0.002
-"""How long queued tasks are gathered for one claim while many tasks run."""
+"""Seconds for which queued tasks are gathered for one claim, while at least `MANY` tasks run."""
 SHUT_SECONDS = 0.5
-"""Seconds until the next claim while a server accepts no connection, to see whether it does now."""
+"""Seconds until the next claim while a server accepts no connection; the claim finds out whether it does again."""
 DRAIN_SECONDS = 3.0
-"""How long running tools may go on when a worker stops, and then how long they may take to stop."""
+"""When a worker stops: the seconds for which running tools may go on, and then the seconds that they have to stop."""
 CLAIM_SECONDS = 45.0
-"""A worker ends if one claim takes longer: it hangs, because its statements have much shorter deadlines."""
+"""A worker whose claim takes more seconds is ended. It must hang, because SQL statements have much shorter
+deadlines."""
 SHARE = 2
-"""One client gets at most 1/SHARE of a worker's slots, even while no other client waits: a running tool cannot be
-interrupted for another client, so slots must be free when that client's call comes."""
+"""One client gets at most 1/SHARE of a worker's slots, even while no other client waits. Running tools cannot be
+interrupted, so there must be free slots when another client calls."""
 
 
 class Slots:
@@ -62,10 +63,10 @@ class Slots:
         self._since: datetime | None = None
         self._whole_at = 0.0
         self._more = False
-        """Whether the last claim left tasks that can run once another task ends: only then the end of a task wakes the
-        claims."""
+        """Whether the last claim left tasks in the queue that can run when another task ends. If so, the end of a task
+        causes the next claim."""
         self._held_up = False
-        """Whether, since the last claim, tasks were queued whose client has its whole share of slots."""
+        """Whether, since the last claim, a task was queued whose client already has its whole share of slots."""
         self._ended = 0
         self._stopping = False
         self._claiming_since = math.inf
@@ -93,7 +94,7 @@ class Slots:
         """Claim soon, because a task of this client was queued, unless the client has its share of slots."""
         held = sum(running.claim.context_id == context_id for running in self.running.values())
         if held >= self.share:
-            self._held_up = True  # none can be claimed until a task of this client ends
+            self._held_up = True  # the queued task can be claimed when a task of this client ends
         else:
             self.wake()
 
@@ -152,7 +153,7 @@ class Slots:
                 pass
 
     def _scarce(self, free: int) -> dict[int, int]:
-        """The servers that take fewer than `free` more calls of this worker, each with the number that it takes."""
+        """For each server that can take fewer than `free` more calls of this worker: how many it can take."""
         narrow = self._runner.servers.narrow(self.size) | dict.fromkeys(self._unreachable_servers(), 0)
         rooms = {}
         if narrow:
@@ -162,11 +163,12 @@ class Slots:
         return {server_id: room for server_id, room in rooms.items() if room < free}
 
     def _unreachable_servers(self) -> set[int]:
-        """The servers that accept no connection: a task waits for each in a slot, and more are not claimed."""
+        """The servers that accept no connection. For each, one task waits in a slot, and no more are claimed."""
         return {running.claim.server_id for running in self.running.values() if running.shut_out}
 
     def _is_prober(self, held: Running) -> bool:
-        """Whether `held` is the first of the tasks that wait for its server: only that one goes on waiting."""
+        """Whether `held` is the first of the tasks that wait for its server, and so the only one that goes on
+        waiting."""
         return next(
             (
                 running is held
@@ -199,8 +201,8 @@ class Slots:
 
     async def renew(self, pulse: Lanes) -> None:
         """Renew every lease, through the lane `pulse`. A task whose lease is lost is stopped, because another worker
-        may run it. As long as its outcome is unknown and nobody has ruled, nobody may, and it goes on: its result still
-        counts. A task whose cancellation was requested is cancelled."""
+        may run it. But while such a task waits for people to rule whether its tool ran, it goes on here: no other
+        worker runs it, and its result still counts. A task whose cancellation was requested is cancelled."""
         held = {task_id: running.claim.epoch for task_id, running in self.running.items()}
         if not held:
             return

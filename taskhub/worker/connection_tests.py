@@ -15,14 +15,14 @@ from taskhub.upstream.pool import Pool, give_up
 from taskhub.upstream.target import Target
 
 LOOK_SECONDS = 0.2
-"""How often the steps that have ended are stored."""
+"""Seconds between two times at which the ended steps are stored."""
 ENDING_SECONDS = 10.0
 """Seconds of `TEST_SECONDS` in which the outcome is stored and the connection closed."""
 
 
 async def make_test(lanes: Lanes, test: TakenTest, pool: Pool | None) -> None:
     """Test the connection, and store each step when it has ended. A `python:` server is tested in the thread of its
-    `pool`, where its code runs; if it holds that up, the test ends and the thread is left alone."""
+    `pool`, where its code runs. If that code blocks the thread, the test ends and the thread goes on."""
     row = test.server
     news: queue.SimpleQueue[Step | str] = queue.SimpleQueue()
     target = Target.of(row)

@@ -71,7 +71,7 @@ logger = logging.getLogger(__name__)
 HEARTBEAT_SECONDS = 5.0
 SWEEP_SECONDS = 5.0
 SEAL_SECONDS = 5.0
-"""How often new events of the audit log are sealed."""
+"""Seconds between two sealings of new events of the audit log."""
 FOLLOW_SECONDS = 30.0
 TIMINGS_SECONDS = 5.0
 MEMORY_SECONDS = 10.0
@@ -88,8 +88,8 @@ class Engine:
         on_beat: Callable[[], None] = lambda: None,
         on_stop: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_beat` is called at each heartbeat, also while the database is away; `on_stop`, perhaps more than once,
-        when the worker begins to shut down."""
+        """`on_beat` is called at each heartbeat, also while the database is away; `on_stop` when the worker begins to
+        shut down, perhaps more than once."""
         self.name = f"{socket.gethostname()}:{os.getpid()}"
         self.lanes = Lanes(4, name="worker-lane", after=_drop_broken, at_exit=_close, explain=explained)
         # Leases and heartbeats have their own lane, so that they do not wait behind results.
@@ -111,13 +111,13 @@ class Engine:
         self._on_beat, self._on_stop = on_beat, on_stop
         self._following = asyncio.Lock()
         self.outgrown = ""
-        """The reason why this release cannot work with the database's schema; empty while it can."""
+        """Why this release cannot work with the database's schema; empty if it can."""
         self.failed = False
         """Whether the worker ends because of an unexpected error, which is in the log."""
 
     def stop(self) -> None:
-        """Begin a clean shutdown: running tools get 3 seconds to finish (`DRAIN_SECONDS`), then as long again to stop,
-        and their tasks are released."""
+        """Begin a clean shutdown. Running tools get `DRAIN_SECONDS` to finish and then as long again to stop; the tasks
+        of those that were stopped go back to the queue."""
         self._on_stop()
         self.slots.stop()
 
@@ -128,7 +128,7 @@ class Engine:
         self.stop()
 
     async def run(self) -> None:
-        """Work until stopped. Raises an error of the start; a later error ends it with `failed` set."""
+        """Work until stopped. Raises if the start fails; after a later error, returns with `failed` set."""
         jobs.on_wake(self.slots.wake)
         self.chores.forever("hints", lambda: listen(self._on_hint, self._on_gap))
         self.chores.every("heartbeat", HEARTBEAT_SECONDS, self._beat, vital=True)
@@ -179,7 +179,7 @@ class Engine:
             self._on_task(hint)
         match hint:
             case TaskChanged():
-                return  # first, since most hints are of this kind, for which there is no more to do
+                return  # checked first, because most hints are of this kind
             case TaskQueued():
                 self.slots.offer(hint.context_id)
             case TasksWaiting():
@@ -204,7 +204,7 @@ class Engine:
                 self.chores.soon("interests", self._follow)
 
     def _on_task(self, hint: TaskHint) -> None:
-        """Tell the task, if it runs here."""
+        """Pass the hint to the task, if it runs in this worker."""
         if (held := self.slots.running.get(hint.task_id)) is not None:
             held.answered.set()
             if isinstance(hint, TaskCancelled):
@@ -254,11 +254,11 @@ class Engine:
         try:
             await self.pulse.run(heartbeat, self.name, slots=self.slots.size, busy=len(self.slots.running))
         finally:
-            self._on_beat()  # also if the database is slow or away, which does not mean that this worker hangs
+            self._on_beat()  # called even if the database is slow or away: this worker does not hang
 
     async def _seal(self) -> None:
-        # A batch ends between two transactions, so there may be more events after one that is not full. Each batch is
-        # a call of its own, so that the lane can run other calls in between.
+        # A batch never splits a transaction, so more events may follow a batch that is not full. Each batch is a call
+        # of its own, so that the lane can run other calls in between.
         while await self.lanes.run(seal_events) > seal.BATCH / 2:
             pass
 
@@ -272,8 +272,8 @@ class Engine:
 
 
 async def _run_jobs() -> None:
-    """Run procrastinate's worker, for the wake-up job and the scheduled jobs, one of which may take hours. It ends when
-    the database stays away, and is then started again."""
+    """Run procrastinate's worker, for the wake-up job and the scheduled jobs, one of which may take hours. Ends if the
+    database stays away; the caller starts it again."""
     async with jobs.app().open_async() as app:
         await app.run_worker_async(queues=[QUEUE], concurrency=3, install_signal_handlers=False)
 

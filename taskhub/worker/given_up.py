@@ -1,6 +1,6 @@
-"""Calls that were given up because their server could not be asked for its task for as long as the tool may run. When
-the server is back, this worker asks it to cancel that task. These calls have ended, and the database does not know that
-their tasks may still run: if the worker ends before, nobody asks."""
+"""Deferred calls that were given up, because their server could not be polled for as long as the tool may run. When the
+server is back, this worker asks it to cancel its tasks of these calls. The list is only in memory: if the worker ends
+before that, the server is not asked."""
 
 from __future__ import annotations
 
@@ -22,28 +22,29 @@ from taskhub.worker.running import Runner, Waits
 logger = logging.getLogger(__name__)
 
 TRIED_SECONDS: Final = 3_600.0
-"""How long a server is tried."""
+"""Seconds for which a server is tried."""
 
 MOST: Final = 1_000
-"""For how many calls of one server it is tried."""
+"""The most calls of one server that are kept; further ones replace the oldest."""
 
 PAUSE_SECONDS: Final = (1.0, 30.0)
-"""The pause after the first try in vain, which is doubled with each, and the longest."""
+"""Seconds of the pause after the first failed try, and of the longest pause. Each pause is twice the one before."""
 
 
 class GivenUp:
     """The calls that one worker has given up. For its event loop only."""
 
     def __init__(self, runner: Runner, poll: Callable[[Pool, Poll], Awaitable[PollOutcome | Waits]]) -> None:
-        """`poll` polls a server as for any call; of one that has run for too long, it asks it to cancel its task."""
+        """`poll` polls a server as for any call. Since these calls have run for too long, it asks the server to cancel
+        the task."""
         self._runner = runner
         self._poll = poll
         self._calls: dict[int, deque[tuple[Poll, float]]] = {}
-        """By server, its calls, each with the time until when the server is tried."""
+        """By server id, its calls, each with the time (`time.monotonic`) until which the server is tried."""
         self._trying: set[asyncio.Task[None]] = set()
 
     def add(self, taken: Poll) -> None:
-        """A call has been given up."""
+        """Add a call that has been given up."""
         server_id = taken.claim.server_id
         calls = self._calls.setdefault(server_id, deque(maxlen=MOST))
         calls.append((taken, time.monotonic() + TRIED_SECONDS))
@@ -53,7 +54,7 @@ class GivenUp:
             task.add_done_callback(self._trying.discard)
 
     def close(self) -> None:
-        """Try no more."""
+        """Stop trying."""
         for task in self._trying:
             task.cancel()
 
@@ -67,13 +68,13 @@ class GivenUp:
                 pause = min(pause * 2, longest)
                 continue
             pause = first
-            if calls[0][0] is taken:  # else it made room for another
+            if calls[0][0] is taken:  # else it was removed when a newer call was added
                 calls.popleft()
         del self._calls[server_id]
 
     async def _reached(self, taken: Poll) -> bool:
-        """Whether the server could be asked. A result that it has all the same counts, if nobody has ruled on the run
-        yet."""
+        """Ask the server to cancel the task. Returns whether the server could be asked. If it answers with a result,
+        that is stored, unless somebody has ruled on the run."""
         claim = taken.claim
         pool = self._runner.servers.pool(claim.server_id)
         if pool is None:

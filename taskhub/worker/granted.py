@@ -1,5 +1,5 @@
-"""Calls of servers with OAuth: with the token of the grant that is for the caller, refreshed before the call, and over
-connections that no other grant uses."""
+"""Calls of servers with OAuth. A call is sent with the token of the caller's grant, which is refreshed before if
+needed, over connections that no other grant uses."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from taskhub.upstream.bearer import Bearer
 from taskhub.upstream.pool import Pool
 
 IDLE_SECONDS: Final = 600.0
-"""Connections of a grant are closed when no call has used them for so long."""
+"""Connections of a grant are closed when no call has used them for so many seconds."""
 MOST_POOLS: Final = 200
 """The most grants whose connections one worker keeps; beyond that, those that were used least recently are closed."""
 CHANGED: Final = "The way in which its server is authorized was changed meanwhile"
 LEFT_SECONDS: Final = 5.0
-"""A token in memory that is good for less than that is looked up again."""
+"""A token in memory that is valid for fewer seconds is looked up again."""
 
 
 @dataclass(slots=True)
@@ -41,12 +41,12 @@ class Grants:
     def __init__(self, lanes: Lanes) -> None:
         self._lanes = lanes
         self._held: dict[int, _Held] = {}
-        """By grant: the connections of a person or client, where each has its own grant."""
+        """By grant id, the connections of a person or client, at servers where each has its own grant."""
         self._busy: Counter[Pool] = Counter()
         self._refreshing: set[asyncio.Task[Access]] = set()
 
     def bearer(self, server_id: int) -> Bearer:
-        """The token of the grant for all, or for the server's lists."""
+        """The token of the grant that is for everyone, or of the one that is used to list the server."""
         return Bearer(
             lambda refused: self.access(server_id, None, refused),
             _fresh,
@@ -54,7 +54,8 @@ class Grants:
         )
 
     def _of_grant(self, grant_id: int, server_id: int, context_id: int) -> Bearer:
-        """The token of this grant alone, which is for the calls of this client: never that of another grant."""
+        """The token of this grant, for calls of this client. If the client's grant is no longer this one, getting a
+        token raises `Unavailable`."""
 
         async def get(refused: str) -> Access:
             found = await self.access(server_id, context_id, refused)
@@ -70,8 +71,8 @@ class Grants:
             raise needs
 
     async def access(self, server_id: int, context_id: int | None, refused: str = "") -> Access:
-        """A token that is good now, and that is not `refused`. Raises `NeedsAuthorization` or `Unavailable`. A refresh
-        that has begun is brought to its end, even if the caller is cancelled: what was issued must not get lost."""
+        """A valid token other than `refused`. Raises `NeedsAuthorization` or `Unavailable`. A refresh that has begun is
+        completed even if the caller is cancelled, so that issued tokens are not lost."""
         deadline = time.monotonic() + grants.TURN_SECONDS
         while True:
             try:
@@ -89,8 +90,8 @@ class Grants:
             return await asyncio.shield(task)
 
     async def pool(self, main: Pool, way: Way, server_id: int, context_id: int, *, refused: str = "") -> Pool:
-        """The connections for a call of this client, whose token is good now: those of its own grant, where each has
-        one, else `main`. Raises as `access` does."""
+        """The connections for a call of this client, with a valid token. If each client or person has its own grant,
+        they are those of that grant; else `main`. Raises as `access` does."""
         access = await self.access(server_id, context_id, refused)
         if way is not Way.EACH:
             bearer = main.target.bearer
@@ -115,7 +116,7 @@ class Grants:
 
     @contextmanager
     def using(self, pool: Pool) -> Iterator[None]:
-        """Keep the connections of `pool` while the block runs."""
+        """While the block runs, `prune` does not close the connections of `pool`."""
         self._busy[pool] += 1
         try:
             yield
@@ -125,7 +126,7 @@ class Grants:
                 del self._busy[pool]
 
     async def prune(self) -> None:
-        """Close the connections of grants that are gone or lapsed, or that no call has used for long."""
+        """Close the connections of grants that are deleted or lapsed, or that no call has used for `IDLE_SECONDS`."""
         if not self._held:
             return
         there = await self._lanes.run(grants.still_there, list(self._held))
@@ -163,7 +164,7 @@ class Grants:
     def _refreshed(self, task: asyncio.Task[Access]) -> None:
         self._refreshing.discard(task)
         if not task.cancelled():
-            task.exception()  # seen, if the caller has left
+            task.exception()  # read it, or asyncio logs that it was never retrieved
 
 
 def _fresh(access: Access) -> bool:

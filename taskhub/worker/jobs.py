@@ -1,5 +1,5 @@
 """The procrastinate jobs: the durable wake-up of workers, and the hourly and nightly jobs. The wake-up job only makes a
-worker look for tasks. It belongs to no task, because a stalled worker may finish the job of another."""
+worker look for tasks. It names no task, because any worker may run it."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from taskhub.store.session import begin_async
 logger = logging.getLogger(__name__)
 
 REST: Final = 3.0
-"""The pauses of a nightly verification, as a multiple of the time that it has read, so that it uses a quarter of one
-connection's time."""
+"""A nightly verification pauses this many times as long as it reads, so that it uses a quarter of one connection's
+time."""
 
 _wakers: list[Callable[[], None]] = []
 _stopping = threading.Event()
@@ -50,13 +50,13 @@ def on_wake(call: Callable[[], None]) -> None:
 
 
 def stop() -> None:
-    """Make jobs that may take hours end soon."""
+    """Make running jobs that may take hours end soon."""
     _stopping.set()
 
 
 def app() -> procrastinate.App:
     """The procrastinate app for Django's database, with the async connector that a worker needs."""
-    # Django's connector would make the same one for a worker, but without the settings of each session.
+    # Django's connector would make the same connector, but without the settings of each database session.
     return django_app.with_connector(PsycopgConnector(kwargs=connector_params(), configure=begin_async))
 
 
@@ -70,10 +70,9 @@ async def run() -> None:
 @django_app.periodic(cron="7 * * * *")
 @django_app.task(name="taskhub.purge", queue=QUEUE, queueing_lock="purge")
 def purge_old(timestamp: int) -> None:
-    """Delete in batches what is too old: ended tasks past the retention, sessions of clients that nobody uses, sessions
-    at servers that have ended, lines of commands, expired permits, streams that cannot be resumed any more, and expired
-    browser sessions. If deleting one of these kinds fails, the others are deleted all the same, and the job fails,
-    which `doctor` reports."""
+    """Delete old rows in batches: ended tasks past the retention, unused sessions of clients, ended sessions at
+    servers, lines of commands, expired permits, streams that can no longer be resumed, and expired browser sessions. If
+    deleting one kind fails, the others are still deleted, and then the job fails, which `doctor` reports."""
     try:
         run_each(
             {
@@ -87,7 +86,7 @@ def purge_old(timestamp: int) -> None:
             }
         )
     finally:
-        connection.close()  # else the connection of this thread, which is procrastinate's, would stay open
+        connection.close()  # the thread is procrastinate's, and would keep the connection open
 
 
 def _all(batch: Callable[[], int]) -> None:
@@ -98,7 +97,7 @@ def _all(batch: Callable[[], int]) -> None:
 @django_app.periodic(cron="2 * * * *")
 @django_app.task(name="taskhub.event_parts", queue=QUEUE, queueing_lock="event-parts")
 def turn_event_part(timestamp: int) -> None:
-    """Make the parts of the audit log that will be needed next; in a new month, begin the part of that month."""
+    """Create the parts of the audit log that will be needed next; in a new month, begin the part of that month."""
     try:
         turn_part()
     finally:
@@ -106,8 +105,8 @@ def turn_event_part(timestamp: int) -> None:
 
 
 class NotVerified(Exception):
-    """The audit log differs from its seals, or could not be verified; the message says why. The job then counts as
-    failed for `doctor` and `/metrics`."""
+    """The audit log differs from its seals, or could not be verified; the message says why. Makes the job fail, for
+    `doctor` and `/metrics`."""
 
 
 class _Stopped(Exception):
@@ -129,7 +128,7 @@ def verify_log(timestamp: int) -> None:
         read_since = time.monotonic()
 
     try:
-        while seal_events():  # events that are not sealed yet, as after a time without workers, are no error
+        while seal_events():  # unsealed events are no error: for a while there may have been no worker
             pass
         verdict = verify_audit(full=True, report=rest)
         record_verdict(verdict, actor=Actor(name="nightly verification", door=Door.WORKER))

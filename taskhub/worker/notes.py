@@ -48,7 +48,7 @@ class Notes:
     async def flush(self) -> None:
         """Write all waiting lines now, and accept no more. Lines that cannot be stored are dropped, so that they do not
         keep the result from being stored."""
-        # In one turn of the loop, lines arrive that other threads have already handed over.
+        # Let the event loop run once, so that lines arrive that other threads have already passed to it.
         await asyncio.sleep(0)
         self._closed = True
         self._tokens = float(BURST)
@@ -72,6 +72,6 @@ class Notes:
                 await self._lanes.run(note, self._claim, lines)
             except TaskHubError as error:
                 logger.warning("task %s: %d lines lost: %s", self._claim.public_id, len(lines), error)
-            except Exception:  # caught and logged here, because later lines may be stored again
+            except Exception:  # only logged, because storing later lines may succeed
                 if _throttle():
                     logger.exception("task %s: %d lines lost, perhaps of others too", self._claim.public_id, len(lines))

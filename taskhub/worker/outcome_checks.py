@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 async def make_check(lanes: Lanes, servers: Servers, check: Check, actor: Actor) -> None:
-    """Call the companion, and store what it says. If its server cannot be reached, it is called again later."""
+    """Call the companion, and store its answer. If its server cannot be reached, it is called again later."""
     if check.problem:
         await lanes.run(checks.end_check, check, problem=check.problem, actor=actor)
         return

@@ -1,7 +1,7 @@
 """Polls the servers' tasks of deferred calls, beside the slots: a poll takes no slot and no lease of a task.
 
-A worker that has taken a poll keeps it and asks the server again and again, as often as that wants. The database is
-told when something has changed, and every few seconds, in one statement for all, that they are this worker's still.
+A worker that has taken a poll keeps it, and polls the server at the interval that the server asks for. It writes to the
+database when something has changed, and every few seconds, in one statement for all, that it still has these polls.
 """
 
 from __future__ import annotations
@@ -51,50 +51,51 @@ from taskhub.worker.running import Runner, Waits
 logger = logging.getLogger(__name__)
 
 AT_ONCE: Final = 16
-"""The most polls that a worker has under way at one server."""
+"""The most requests for polls that a worker makes to one server at the same time."""
 
 MOST_KEPT: Final = 1_000
 """The most deferred calls of one server that one worker polls. Others are polled by other workers, or later."""
 
 LOOK_SECONDS: Final = 5.0
-"""The longest time between two looks for polls that are due: calls that other workers deferred are found by these. With
-each, the worker keeps the polls that it has. A poll that is due later than the next look is put back instead."""
+"""The most seconds between two looks for polls that are due, which also find calls that other workers deferred. At each
+look, the worker extends its hold on the polls that it has. Polls that are due later than the next look are put back
+instead."""
 
 TICK_SECONDS: Final = 0.05
-"""The least time between two looks, so that what is due or has changed at nearly the same time shares a statement."""
+"""The least seconds between two looks, so that polls that are due at nearly the same time share a statement."""
 
 ALIGNED_MS: Final = 1_000
-"""Polls that are at least this far apart are made at the same moments, four in each such time: many together cost half
-of what they cost one by one."""
+"""If the interval of a poll is at least this long, the poll is moved to the next quarter of this time, together with
+others: polls that are made together cost half as much."""
 
 SILENT_SECONDS: Final = 1.0
-"""The pause after a server could not be asked; then twice as long each time, up to `LONGEST_SECONDS`. In the meantime
-one poll at a time tries."""
+"""Seconds of the pause after a server could not be asked; then twice as long each time, up to `LONGEST_SECONDS`. Until
+the server answers, only one poll at a time is made."""
 
 LONGEST_SECONDS: Final = 30.0
 
 NEWS_SECONDS: Final = 0.1
-"""How long notifications of servers that their tasks have changed are gathered, before these are polled."""
+"""Seconds for which notifications of changed tasks are gathered before the tasks are polled."""
 
 CALM_SECONDS: Final = 1.0
-"""The least time between two polls of a task that goes on working, however often its server says that it changed."""
+"""The least seconds between two polls of a working task, however often its server says that the task has changed."""
 
 MOST_EARLY: Final = 100
-"""Of how many calls, and of each how many lines, progress is kept that comes before the first poll."""
+"""Progress that comes before the first poll is kept for at most so many calls, and so many lines for each."""
 
 REFRESH_SECONDS: Final = 10.0
-"""The pause after the token for a poll could not be refreshed."""
+"""Seconds of the pause after the token for a poll could not be refreshed."""
 
 LEAVE_SECONDS: Final = 3.0
-"""The most time for the cancellation of a server's tasks before a worker leaves the server."""
+"""The most seconds for cancelling a server's tasks before a worker disconnects from the server."""
 
 UNAUTHORIZED_SECONDS: Final = 60.0
-"""The pause while people are asked to authorize a server. When they have, it is asked at once."""
+"""Seconds of the pause while people are asked to authorize a server. When they have done so, it is polled at once."""
 
 
 @dataclass(slots=True)
 class _Silence:
-    """A server that could not be asked: how often in a row, and when it is tried again."""
+    """A server that could not be asked: how many times in a row, and when (`time.monotonic`) it is tried again."""
 
     times: int = 0
     until: float = 0.0
@@ -102,27 +103,27 @@ class _Silence:
 
 @dataclass(slots=True)
 class _Kept:
-    """A poll that this worker keeps. `poll` is as of `since`, by `time.monotonic`."""
+    """A poll that this worker has taken. `poll` is its state at `since` (`time.monotonic`)."""
 
     poll: Poll
     since: float
     notes: Notes
     timer: asyncio.TimerHandle | None = None
     work: asyncio.Task[None] | None = None
-    """The poll that is under way."""
+    """The running request."""
     message: str | None = None
-    """The new message of the task, until it is stored."""
+    """A new message of the task that is not stored yet."""
     asked_at: float = 0.0
-    """When the server was asked last, by `time.monotonic`."""
+    """When the server was last asked (`time.monotonic`)."""
     later: asyncio.TimerHandle | None = None
-    """A poll because of news, which waits for its time."""
+    """The timer of a poll that a notification has caused."""
     again_ms: int | None = None
-    """After how many milliseconds it is to be polled again, since there was news while it was being polled."""
+    """Milliseconds until the next poll, if a notification came during the running request; else `None`."""
     until: float = math.inf
-    """Of a poll that was put back: how long it may be this worker's still."""
+    """For a poll that was put back: until when (`time.monotonic`) notifications of it may still come to this worker."""
 
     def now(self) -> Poll:
-        """The poll with the time that the call has run until now."""
+        """The poll, with the time that the call has run so far."""
         spent = 0.0 if self.poll.status == "input_required" else time.monotonic() - self.since
         return replace(self.poll, ran_seconds=self.poll.ran_seconds + spent)
 
@@ -137,19 +138,20 @@ class Polls:
         self._actor = actor
         self._awake = asyncio.Event()
         self._kept: dict[int, _Kept] = {}
-        """The polls that this worker has, by task, also while the server is being asked."""
+        """The polls that this worker has taken, by task id."""
         self._back: list[PutBack] = []
-        """Polls that are put back with the next look."""
+        """Polls to put back at the next look."""
         self._away: dict[int, _Kept] = {}
-        """Polls that were put back, by task: their servers may still say something of them."""
+        """Polls that were put back, by task id, for which notifications may still come."""
         self._changed: set[tuple[int, str, int | None, bool]] = set()
-        """The servers' tasks that have changed: server, id, owner, and whether it goes on working."""
+        """Notified changes of servers' tasks: server id, the server's id of the task, owner, and whether the task is
+        still working."""
         self._early: dict[tuple[int, int], deque[tuple[int, str, LogLine, int | None]]] = {}
-        """What was `said` of calls that have no poll yet, by task and epoch."""
+        """Arguments of `said` for calls that have no poll yet, by task id and epoch."""
         self._due: dict[int, float] = {}
-        """When polls that were put back are due, by task."""
+        """When (`time.monotonic`) polls that were put back are due, by task id."""
         self._until = 0.0
-        """When the next look is, if nothing comes before."""
+        """When (`time.monotonic`) the next look is, unless one is needed earlier."""
         self._given_up = GivenUp(runner, partial(self._polled, say=_unheard))
         self._under_way: set[asyncio.Task[None]] = set()
         self._room: defaultdict[int, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(AT_ONCE))
@@ -162,7 +164,7 @@ class Polls:
         self._awake.set()
 
     def expect(self, task_id: int, seconds: float) -> None:
-        """Look after this time, when a poll of the task is due."""
+        """Look for due polls after so many seconds, because a poll of this task will be due."""
         self._due[task_id] = due = time.monotonic() + seconds
         if due < self._until:
             self.wake()
@@ -200,7 +202,7 @@ class Polls:
                 self._soon(held, CALM_SECONDS)
 
     def _soon(self, held: _Kept, pause: float = 0.0) -> None:
-        """Poll as soon as the last poll is `pause` seconds ago."""
+        """Poll soon, but not before `pause` seconds after the last poll."""
         left, task_id = held.asked_at + pause - time.monotonic(), held.poll.claim.task_id
         if left > 0:
             if held.later is None:
@@ -242,8 +244,8 @@ class Polls:
                 task.cancel()
 
     async def leave(self, server_id: int) -> None:
-        """Before this worker disconnects from the server, ask the server to cancel its tasks of calls that have ended:
-        once it is removed from the hub, nobody can."""
+        """Ask the server to cancel its tasks of calls that have ended. Called before this worker disconnects from the
+        server, because a server that is removed from the hub can no longer be asked."""
         try:
             async with asyncio.timeout(LEAVE_SECONDS):
                 async with self._looking:  # a look may have taken some of them
@@ -258,7 +260,7 @@ class Polls:
             )
 
     async def _look(self) -> None:
-        """Put back what is done with for now, keep the rest, and take what is due."""
+        """Put back polls that are due later, keep the others, and take those that are due."""
         async with self._looking:
             await self._looked()
 
@@ -267,13 +269,13 @@ class Polls:
         kept = [PutBack(each.poll, int(LEASE_SECONDS * 1000), each.message) for each in self._kept.values()]
         if back or kept:
             still = await self._lanes.run(partial(deferred.put_back_polls, back + kept, actor=self._actor))
-            for each in back:  # not before, so that it is due by the database's clock too
+            for each in back:  # only now, so that they are due by the database's clock too
                 self.expect(each.poll.claim.task_id, each.delay_ms / 1000)
             for each in kept:
                 task_id, held = each.poll.claim.task_id, self._kept.get(each.poll.claim.task_id)
                 if held is None or held.poll.turn != each.poll.turn:
                     continue
-                if task_id not in still:  # it is another's, or somebody answered, or wants it cancelled: taken anew
+                if task_id not in still:  # taken by another worker, or due again by an answer or a cancel
                     self._drop(task_id)
                 elif held.message == each.message:
                     held.message = None
@@ -291,7 +293,7 @@ class Polls:
             self._begin(taken.claim.task_id, taken.turn)
 
     def _rooms(self) -> dict[int, int]:
-        """For each server to which this worker is connected, how many more of its polls it may take."""
+        """For each server to which this worker is connected: how many more polls of it the worker may take."""
         busy, now = Counter(each.poll.claim.server_id for each in self._kept.values()), time.monotonic()
         rooms = {}
         for server_id in self._runner.servers.held():
@@ -332,7 +334,7 @@ class Polls:
                     taken, held.asked_at, held.again_ms = held.now(), time.monotonic(), None
                     outcome = await self._polled(pool, taken, say)
                 await self._settle(held, taken, outcome)
-        except Unavailable as error:  # what came of it is asked again when the lease ends
+        except Unavailable as error:  # the poll is made again when the lease ends
             self._let_go(held)
             if self._throttle():
                 logger.warning("task %s: its poll was not stored: %s", claim.public_id, error)
@@ -346,7 +348,7 @@ class Polls:
             return await pool.run(poll(pool, taken, say=say))
         outcome = await self._runner.by_grant(taken.claim, lambda pool: poll(pool, taken, say=say))
         if isinstance(outcome, Waits) and (taken.ended or taken.cancelling):
-            return Cancelled(confirmed=False)  # nobody is asked for that
+            return Cancelled(confirmed=False)  # no person is asked to authorize the server for that
         return outcome
 
     def _let_go(self, held: _Kept) -> None:
@@ -412,7 +414,7 @@ class Polls:
             taken, status=outcome.status, poll_ms=outcome.poll_ms, message=outcome.message if changed else taken.message
         )
         if self._kept.get(taken.claim.task_id) is not held:
-            return  # taken anew meanwhile
+            return  # has been taken again since
         delay_ms = outcome.delay_ms if held.again_ms is None else min(held.again_ms, outcome.delay_ms)
         if taken.cancelling or delay_ms >= LOOK_SECONDS * 1000:
             self._put_back(held, PutBack(new, delay_ms, message))
@@ -436,7 +438,7 @@ class Polls:
             self.wake()
 
     def _leave(self, held: _Kept, delay_ms: int) -> None:
-        """The poll is nobody's for so long, unless there is news of the server's task, as there may be on sessions."""
+        """Note a poll that is put back for `delay_ms`, because a notification in a session may make it due earlier."""
         if not has_sessions(held.poll.revision):
             return
         held.until = time.monotonic() + delay_ms / 1000 + LEASE_SECONDS
@@ -445,7 +447,7 @@ class Polls:
     async def _was_silent(self, held: _Kept, taken: Poll, problem: str) -> None:
         claim, server_id = taken.claim, taken.claim.server_id
         silence = self._silent.setdefault(server_id, _Silence())
-        if time.monotonic() >= silence.until:  # counted once for all polls that were under way
+        if time.monotonic() >= silence.until:  # count one failure, not one for each running poll
             silence.times += 1
             pause = min(SILENT_SECONDS * 2 ** min(silence.times - 1, 10), LONGEST_SECONDS)
             silence.until = time.monotonic() + pause * random.uniform(0.8, 1.2)  # noqa: S311 - jitter, not a secret
@@ -460,7 +462,8 @@ class Polls:
         self._put_back(held, PutBack(taken, delay_ms, None if known else waits))
 
     async def _gives_up(self, held: _Kept, taken: Poll) -> bool:
-        """Whether the call has run for too long while its server could not be asked, and is over now."""
+        """Give the call up if it has run for too long and its server cannot be asked. Returns whether it was given
+        up."""
         if not is_spent(taken) or taken.ended or taken.cancelling:
             return False
         self._let_go(held)
@@ -471,7 +474,7 @@ class Polls:
         return True
 
     async def _waits(self, held: _Kept, taken: Poll, outcome: Waits) -> None:
-        """The server cannot be asked with the grant of this call, which says nothing of other calls."""
+        """Put back a poll that could not be made with the grant of its call. Polls of calls with other grants go on."""
         if outcome.needs is None:
             if not await self._gives_up(held, taken):
                 told = taken.status == "input_required" or taken.message == outcome.why
@@ -483,7 +486,7 @@ class Polls:
         if await self._lanes.run(ask):
             self._let_go(held)
             self.expect(taken.claim.task_id, UNAUTHORIZED_SECONDS)
-        else:  # it is asked already, or the poll is another worker's
+        else:  # people are asked already, or another worker has the poll
             self._put_back(held, PutBack(taken, delay_ms))
 
     async def _store(self, change: Callable[[], bool]) -> None:
@@ -494,4 +497,4 @@ class Polls:
 
 
 def _unheard(line: LogLine) -> None:
-    """Drops a line of a call that is over."""
+    """Ignores a line of a call that is over."""

@@ -26,7 +26,7 @@ AT_ONCE: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """The preview has not answered in time; `begun`: whether its server had taken the call."""
+    """The preview has not answered in time. `begun`: whether the call of it had begun."""
 
     begun: bool
 
@@ -71,8 +71,8 @@ class Previews:
             logger.exception("the preview of task %s failed; it is run again", call.claim.public_id)
 
     async def again(self, held: Running) -> Halted | None:
-        """Run the preview that people approved with this call once more. Returns `None` if it shows the same, so that
-        the tool may be called, or if there is none."""
+        """Run the preview of this call, which people saw when they approved it, once more. Returns `None` if it shows
+        the same as then, or if there was none: then the tool may be called."""
         call = await self._lanes.run(previews.approved_preview, held.claim.task_id)
         if call is None:
             return None
@@ -81,7 +81,7 @@ class Previews:
         else:
             came = await self._call(call.claim)
             if isinstance(came, Waits | Postponed) or (isinstance(came, Faulted) and came.unreached):
-                return Halted(came)  # as the call itself would fare
+                return Halted(came)  # the call itself would have this outcome too
             if isinstance(came, Late) and not came.begun:
                 return Halted(Waits(None, _problem(came)))
             answer = _read(came, waits=False) or failed(_problem(came))
@@ -89,8 +89,8 @@ class Previews:
         return None if await self._lanes.run(compare) is Compared.SAME else Halted(None)
 
     async def _call(self, claim: Claim) -> CallOutcome | Waits | Late:
-        """What comes of a preview at its server, with the credentials and connections that the call itself would have.
-        It takes the place of a call there."""
+        """The outcome of a preview at its server, with the credentials and connections that the call itself would use.
+        It counts against the server's limit of calls."""
         pool = self._runner.servers.pool(claim.server_id)
         if pool is None:
             return Waits(None, "Its server is not connected")
@@ -120,13 +120,13 @@ class Previews:
         except asyncio.CancelledError:
             await give_up(calling)
             raise
-        # A tool may go on without the answer to what it asked, and show something else than it would do.
+        # A tool may go on without an answer to its question, and then show something else than it would do.
         return Asked((), None) if asked else outcome
 
 
 def _read(came: CallOutcome | Waits | Late, *, waits: bool) -> Answer | None:
-    """What the preview shows; `None` if it was not run, or was lost on the way, and may be tried again. `waits`: that
-    somebody has to authorize the server is what it shows."""
+    """The preview to show; `None` if it did not run or its answer was lost, so that it may be tried again. `waits`: if
+    somebody has to authorize the server, show that."""
     match came:
         case Finished(result):
             return answer_of(result)

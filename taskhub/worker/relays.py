@@ -24,7 +24,7 @@ AT_ONCE = 16
 delay relays to others."""
 
 LOOK_SECONDS = 5.0
-"""The longest time between two looks for relays, in case a hint was lost."""
+"""The most seconds between two looks for relays, in case a hint was lost."""
 
 
 class Relays:
@@ -91,7 +91,7 @@ class Relays:
         self._running.pop(claim.id, None)
         self._busy[claim.server_id] -= 1
         if self._busy[claim.server_id] == AT_ONCE - 1:
-            self.wake()  # the server was at its limit: more relays may wait for it
+            self.wake()  # the server was at its limit, so more relays may be waiting
 
     async def _work(self, claim: RelayClaim) -> None:
         try:
@@ -116,7 +116,8 @@ class Relays:
             return Failed(INTERNAL_ERROR, f"Server {claim.server_name} was just disconnected; try again")
         calling = asyncio.ensure_future(pool.run(run_relay(pool, claim)))
         try:
-            # The request has its own timeout in the server's loop, which cannot fire while the server blocks that loop.
+            # The request also has a timeout in the server's own loop, but that cannot fire while the server blocks this
+            # loop.
             async with asyncio.timeout(claim.seconds + 1.0):
                 return await asyncio.shield(calling)
         except TimeoutError:

@@ -41,42 +41,45 @@ logger = logging.getLogger(__name__)
 Outcome = TypeVar("Outcome", CallOutcome, PollOutcome)
 
 CONNECTION_SECONDS = 40.0
-"""The longest that a claimed task waits for a connection to its server, which may still be made, or be in use for lists
-and relays. Longer than two tries to connect take. Then the task returns to the queue, which frees its slot."""
+"""The most seconds that a claimed task waits for a connection to its server, which may not be made yet, or be in use
+for lists and relays. After that the task returns to the queue, which frees its slot. Long enough for two tries to
+connect."""
 
 WAIT_SECONDS = 2.0
-"""How long a task may hold a slot while its server accepts no connection. One task of each such server, the first, may
-hold it longer: so the server takes up one slot at most."""
+"""Seconds for which a task may hold a slot while its server accepts no connection. Only the first task of each such
+server may hold it longer, so the server takes up one slot at most."""
 
 TURN_SECONDS = 2.0
-"""The least time in the queue of a task that was released after `WAIT_SECONDS`."""
+"""The least seconds that a task stays in the queue after it was released because of `WAIT_SECONDS`."""
 
 MANY = 4
-"""With so many other tasks running, ends and claims are gathered: together they cost little more than one alone."""
+"""While so many other tasks run, ends and claims are gathered, because several together cost little more than one."""
 
 GATHER_SECONDS = 0.004
-"""How long the end of a call waits for other ends, to be stored with them."""
+"""Seconds for which the end of a call waits for the ends of others, so that they are stored together."""
 
 STORE_SECONDS = 30.0
-"""How long storing an outcome is tried, before it is dropped, if the database refuses it without being away."""
+"""Seconds for which storing an outcome is tried again if the database refuses it; then the outcome is dropped. While
+the database is away, these do not count."""
 
 RETRY_SECONDS = 10.0
-"""The time in the queue of a task that was released because this worker is not connected to its server (yet)."""
+"""Seconds that a task stays in the queue after it was released because this worker is not connected to its server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """The call did not run: somebody has to authorize its server (`needs`), or it is tried again soon."""
+    """The call did not run, because somebody has to authorize its server (`needs`), or for another reason, after which
+    it is tried again soon."""
 
     needs: NeedsAuthorization | None
     why: str
     seconds: float = 0.0
-    """The time before which trying again is of no use."""
+    """Seconds before which trying again is of no use."""
 
 
 @dataclass(frozen=True, slots=True)
 class Halted:
-    """The tool is not called. `outcome` is what becomes of the call; `None`: that is stored already."""
+    """The tool is not called. `outcome`: the outcome to store for the call; `None` if it is stored already."""
 
     outcome: CallOutcome | Waits | None
 
@@ -91,17 +94,18 @@ class Running:
     probing: bool = False
     """Whether its call is the probe of a server whose breaker is open."""
     previewing: bool = False
-    """Whether the preview of the call is running, so that the call itself wants no connection yet."""
+    """Whether the preview of the call is running, so that the call itself does not wait for a connection yet."""
     answered: asyncio.Event = field(default_factory=asyncio.Event)
     work: asyncio.Task[None] | None = None
     cancelling: bool = False
     lost: bool = False
     live_questions: int = 0
     asking: int = 0
-    """Its questions that people or the client are answering: meanwhile it takes up no slot."""
+    """The number of its questions that people or the client are answering. While there are any, the task takes up no
+    slot."""
     clock: asyncio.Timeout | None = None
     begun: float | None = None
-    """When its call first got a connection, by the event loop's clock; `None` before."""
+    """When its call first got a connection, by the event loop's clock; `None` before that."""
     news: asyncio.TimerHandle | None = None
     _turn: threading.Lock = field(default_factory=threading.Lock)
     _withdrawn: bool = False
@@ -113,8 +117,8 @@ class Running:
             self._stop(self.work)
 
     def begin(self) -> bool:
-        """Note that the call has a connection: its running time counts from the first one on. Returns `False` if the
-        call was withdrawn and must not run. Thread-safe."""
+        """Note that the call has a connection. Its running time counts from the first connection on. Returns `False` if
+        the call was withdrawn and must not run. Thread-safe."""
         with self._turn:
             if self.begun is None and not self._withdrawn:
                 self.begun = asyncio.get_running_loop().time()
@@ -145,8 +149,8 @@ class Running:
 
     @staticmethod
     def _stop(work: asyncio.Task[None]) -> None:
-        # After the first step of `work`, which is scheduled already: cancelled before it, nothing of the work would
-        # run, and so the task would neither be settled nor leave its slot.
+        # Cancel after the first step of `work`, which is already scheduled. If `work` were cancelled before it, nothing
+        # of it would run, and the task would keep its slot.
         asyncio.get_running_loop().call_soon(work.cancel)
 
 
@@ -172,7 +176,7 @@ class Runner:
             gather=lambda ended: GATHER_SECONDS if self.running - ended >= MANY else 0.0,
         )
         self.running = 0
-        """The tasks that `run` runs."""
+        """The number of tasks that `run` is running."""
 
     async def run(self, held: Running, *, asks: Callable[[Running], bool] = lambda held: True) -> None:
         """Run the task, and store its outcome, if there is one. Raises only if cancelled. If its server accepts no
@@ -192,7 +196,7 @@ class Runner:
                 self.breakers.leave(held.claim.server_id)
 
     async def _end(self, held: Running, outcome: Callable[[], Awaitable[bool]] | None) -> None:
-        """Store the outcome. A cancellation of the call comes too late then: it would only drop what is known."""
+        """Store the outcome, even if the call is cancelled meanwhile, because its outcome is known."""
         ending = asyncio.ensure_future(self._flush_and_settle(held, outcome))
         try:
             await asyncio.shield(ending)
@@ -213,7 +217,7 @@ class Runner:
         pool = self.servers.pool(claim.server_id)
         if pool is None:
             return self._give_back(claim)
-        # With answers the call has begun: what it has done since would be in its preview.
+        # A call with answers has begun already, and its preview would show the effects of that.
         if claim.previewed and claim.answers is None and claim.upstream_state is None:
             halted = await self._previewed(held)
             if isinstance(halted, Halted):
@@ -238,7 +242,7 @@ class Runner:
         except TimeoutError:
             if held.withdraw():
                 delay = RETRY_SECONDS if asks(held) else TURN_SECONDS
-                await _abandon(calling, seconds=1.0)  # it may wait on for a connection, but cannot begin any more
+                await _abandon(calling, seconds=1.0)  # even if it does not stop in time, it cannot begin any more
                 return self._give_back(claim, delay)
             await _abandon(calling)
             self._ended(held, TimingKind.TIMED_OUT)
@@ -264,8 +268,8 @@ class Runner:
         return self._storing(held, outcome)
 
     async def _previewed(self, held: Running) -> Halted | Callable[[], Awaitable[bool]] | None:
-        """Run the preview of the call. Returns `None` if the tool may be called, else what to store instead, or
-        `Halted`."""
+        """Run the preview of the call. Returns `None` if the tool may be called; else `Halted`, or a function that
+        stores the outcome."""
         claim, held.previewing = held.claim, True
         try:
             return await self.preview(held)
@@ -281,7 +285,7 @@ class Runner:
             return self._give_back(claim)
         finally:
             held.previewing = False
-            held.started = time.monotonic()  # from now on it waits for a connection
+            held.started = time.monotonic()  # the wait for a connection begins now
 
     def _storing(self, held: Running, outcome: CallOutcome | Waits) -> Callable[[], Awaitable[bool]]:
         """A function that stores the outcome."""
@@ -315,8 +319,8 @@ class Runner:
                 return self._unreached(held, problem, fault) if unreached else fault
 
     async def _defer(self, held: Running, task: UpstreamTask, session: str) -> bool:
-        """Hand the call over to its server, whose task is polled from now on. The time that it has run so far counts on
-        (`worker.polling`)."""
+        """Store that the call runs as a task of its server, which is polled from now on (`worker.polling`). The time
+        that the call has run so far is included. Returns `False` if the lease is lost."""
         claim = held.claim
         delay_ms = FIRST_MS if task.poll_ms is None else min(FIRST_MS, task.poll_ms)
         ran = 0.0 if held.begun is None else asyncio.get_running_loop().time() - held.begun
@@ -335,8 +339,8 @@ class Runner:
         return done
 
     async def by_grant(self, claim: Claim, make: Callable[[Pool], Coroutine[Any, Any, Outcome]]) -> Outcome | Waits:
-        """The outcome of a call, or of a poll, at a server with OAuth. If the server refuses the token, it has done
-        nothing, and is asked once more with a new one."""
+        """The outcome of a call, or of a poll, at a server with OAuth. If the server refuses the token, it has not run
+        the call, so the request is made once more with a new token."""
         refused = ""
         try:
             while True:
@@ -363,7 +367,7 @@ class Runner:
             return Waits(None, f"{words('authorizing')}: {error.message}"[:500], seconds)
 
     async def _with_scopes(self, claim: Claim, outcome: Outcome) -> Outcome | Waits:
-        """What becomes of a call that its server refuses because the token has too few scopes."""
+        """The outcome of a call that its server refused because the token lacks scopes."""
         assert isinstance(outcome, Faulted | Silent)
         needs = await self.lanes.run(grants.widen, claim.server_id, claim.context_id, outcome.scopes)
         if isinstance(needs, NeedsAuthorization):
@@ -380,8 +384,8 @@ class Runner:
     def _unreached(
         self, held: Running, problem: str, fault: Callable[[], Awaitable[bool]]
     ) -> Callable[[], Awaitable[bool]]:
-        """A function that stores that the server could not be reached. If the breaker was open already, the task
-        returns to the queue, else `fault` ends it."""
+        """A function that stores that the server could not be reached. It returns the task to the queue if the breaker
+        was open already; else it calls `fault`, which ends the task."""
         claim = held.claim
         store: Callable[[], Awaitable[bool]] | None = None
 
@@ -413,8 +417,8 @@ class Runner:
         return lambda: self.lanes.run(lifecycle.fault, claim, error, kind=kind, actor=self.actor)
 
     async def _settle(self, held: Running, store: Callable[[], Awaitable[bool]]) -> None:
-        """Store the outcome by `store`. After an error it is tried again, while the database is away until the lease is
-        lost, else for `STORE_SECONDS`, so that a finished result survives a short failure of the database."""
+        """Store the outcome by `store`. It is tried again until the lease is lost if the database is away, and for
+        `STORE_SECONDS` after any other error, so that a result survives a short failure of the database."""
         claim, pause = held.claim, 0.1
         give_up_at: float | None = None
         while not held.lost:
@@ -439,9 +443,9 @@ class Runner:
             pause = min(pause * 2, 2.0)
 
     async def _open(self, claim: Claim, asked: Sequence[NewQuestion], state: str | None, *, live: bool) -> bool:
-        """Open questions of the tool, each for whom the policy names; `False` if the lease is lost. What the client
-        alone is to answer and cannot be asked goes to its model, if that can answer with the hub's own tool; else to
-        people."""
+        """Open questions of the tool, each for those whom the policy names. If a question is for the client alone but
+        the client cannot be asked, it goes to its model, if that can answer with the hub's own tool, and else to
+        people. Returns `False` if the lease is lost."""
         asked = await self.for_whom(claim, asked)
         return await self.lanes.run(
             lifecycle.ask,
@@ -454,7 +458,7 @@ class Runner:
         )
 
     async def for_whom(self, claim: Claim, asked: Sequence[NewQuestion]) -> Sequence[NewQuestion]:
-        """The questions, each for whom `_open` says."""
+        """The questions, each with the audience that `_open` describes."""
         found = [self._to_model(claim, question) for question in asked]
         if found != list(asked) and await self.lanes.run(lifecycle.goes_on_by_tools, claim.task_id):
             return found
@@ -475,9 +479,9 @@ class Runner:
             held.asking -= 1
 
     async def _answered(self, held: Running, kind: QuestionKind, params: dict[str, Any]) -> dict[str, Any]:
-        """Open a question that an older server asks during a call, and wait for the answer, which is returned. The
-        worker keeps the task's lease; if the worker is lost, the question is closed. So it is if this is cancelled,
-        because the server wants no answer any more. Raises `AnsweredByError`."""
+        """Open a question that an older server asks during a call, wait for the answer, and return it. The worker keeps
+        the task's lease. The question is closed if the worker is lost, or if this function is cancelled because the
+        server no longer wants an answer. Raises `AnsweredByError`."""
         problem = question_problem(kind, params)
         if problem:
             raise ValueError(problem)
@@ -505,7 +509,7 @@ class Runner:
             raise ConnectionError("the task is no longer ours")
         asked_at = asyncio.get_running_loop().time()
         due = held.clock.when() if held.clock is not None else None
-        # `clock` may still have the time limit for getting a connection, which the call has by now.
+        # The deadline of `clock` may still be the one for getting a connection, which the call has by now.
         limit = None if due is None else max(due, held.limit)
         while True:
             # The time for which the tool waits for an answer does not count as running time.
@@ -531,7 +535,7 @@ async def _no_preview(_: Running) -> None:
 async def _in_time(
     held: Running, calling: asyncio.Future[CallOutcome | Waits], asks: Callable[[Running], bool]
 ) -> CallOutcome | Waits:
-    """The outcome of the call. Raises `TimeoutError` if it ran for too long, or got no connection in time."""
+    """The outcome of the call. Raises `TimeoutError` if the call ran for too long or got no connection in time."""
     now, may_run = asyncio.get_running_loop().time, held.claim.run_seconds
     patience = now() + CONNECTION_SECONDS
     limit = now() + min(WAIT_SECONDS, may_run)

@@ -33,18 +33,18 @@ from taskhub.worker.granted import Grants
 logger = logging.getLogger(__name__)
 
 LINES_SECONDS = 1.0
-"""How long lines of commands are gathered before they are stored together."""
+"""Seconds for which lines of commands are gathered before they are stored together."""
 UPDATE_SECONDS = 0.05
-"""How long changes of resources are gathered before they are announced together."""
+"""Seconds for which changes of resources are gathered before they are announced together."""
 
 
 class _Keeper:
-    """Stores which clients have a session at one server in this worker, so that their calls come here."""
+    """Stores which clients have a session at one server in this worker, so that this worker gets their calls."""
 
     def __init__(self, lanes: Lanes, worker: str, row: SyncedServer) -> None:
         self._lanes, self._worker, self._row = lanes, worker, row
         self._storing: dict[int, asyncio.Task[None]] = {}
-        """What is being stored of each client. One after the other, so that the last word is the newest."""
+        """By client, the last change that is being stored. Changes are stored in order."""
 
     async def take(self, context_id: int) -> str:
         """See `upstream.sessions.Keeper`."""
@@ -92,7 +92,7 @@ class _Keeper:
 
 
 class _Said:
-    """Stores what the processes of one server say."""
+    """Stores the lines that the processes of one server write."""
 
     def __init__(self, lanes: Lanes, worker: str, row: SyncedServer) -> None:
         self._lanes, self._worker, self._row = lanes, worker, row
@@ -141,7 +141,7 @@ class _Held:
     ) -> None:
         self.row, self.pool, self.watcher, self.keeper, self.said, self.task = row, pool, watcher, keeper, said, task
         self.problem = ""
-        """The server's problem that was logged last; empty if there is none."""
+        """The problem of the server that was last logged; empty if there is none."""
 
 
 class Servers:
@@ -156,7 +156,7 @@ class Servers:
         self._on_reached = on_reached
         self.on_task_changed: Callable[[int, str, bool, int | None], None] = lambda server, task, working, owner: None
         self.on_task_said: Callable[[int, str, LogLine, int | None], None] = lambda server, token, line, owner: None
-        """What servers say of their tasks: as `upstream.task_news.TaskNews`, with the id of the server in front."""
+        """Called as `on_said` of `upstream.task_news.TaskNews`, with the server's id as first argument."""
         self.grants = Grants(lanes)
         self._held: dict[int, _Held] = {}
         self._wanted: Mapping[int, frozenset[str]] = {}
@@ -172,9 +172,9 @@ class Servers:
         return held.pool if held else None
 
     async def pool_for(self, server_id: int, context_id: int, *, refused: str = "") -> Pool | None:
-        """The connections for a call of this client; `None` while this worker is not connected to the server. At a
-        server with OAuth they have a token that is good now; raises `NeedsAuthorization` or `Unavailable` if there is
-        no such token."""
+        """The connections for a call of this client; `None` while this worker is not connected to the server. For a
+        server with OAuth they have a valid token other than `refused`; raises `NeedsAuthorization` or `Unavailable` if
+        there is none."""
         held = self._held.get(server_id)
         if held is None or not held.row.oauth:
             return held.pool if held else None
@@ -189,8 +189,8 @@ class Servers:
         return {server_id: held.pool.most for server_id, held in self._held.items() if held.pool.most < size}
 
     async def follow(self, wanted: Mapping[int, frozenset[str]]) -> None:
-        """Follow the changes of exactly these resources (uris by server id). Those that are followed already are
-        reported once more as followed, for new streams that want them."""
+        """Follow the changes of exactly these resources (uris by server id). Those that are already followed are
+        reported as followed again, for new streams."""
         self._wanted = wanted
         for held in list(self._held.values()):
             uris = wanted.get(held.row.id, frozenset())
@@ -206,7 +206,7 @@ class Servers:
             held.watcher.refresh()
 
     def ask_anew(self, server_id: int) -> None:
-        """Find out anew what the server speaks, and list it again soon."""
+        """Find out again which eras the server speaks, and list it again soon."""
         held = self._held.get(server_id)
         if held is not None:
             self._forget_token(held)
@@ -258,7 +258,7 @@ class Servers:
             target,
             most=row.calls_at_once,
             era=Era(row.era) if row.era else None,
-            shared=row.shared or row.own_process,  # as in process, where there is one of it
+            shared=row.shared or row.own_process,  # a server with a process of its own has only one
             places=self._places,
             keeper=keeper,
         )
@@ -287,7 +287,7 @@ class Servers:
 
         said = _Said(self._lanes, self._worker, row)
         pool.on_connected, pool.on_line = reached, said.add
-        # Heard in this loop: of a server in the process itself there are no such notifications.
+        # Called in this loop, because only servers outside of this process send such notifications.
         pool.on_task_changed = lambda task, working, owner: self.on_task_changed(row.id, task, working, owner)
         pool.on_task_said = lambda token, line, owner: self.on_task_said(row.id, token, line, owner)
         watcher = Watcher(
@@ -330,7 +330,8 @@ class Servers:
             logger.exception("server %s: its catalogue could not be stored", row.name)
 
     def _say(self, row: SyncedServer, problem: str) -> None:
-        """Log the server's problem if it differs from the last; log that it is reached again if it is empty."""
+        """Log the server's problem if it differs from the last one. If `problem` is empty, log that the server is
+        reached again."""
         held = self._held.get(row.id)
         if held is None or held.problem == problem:
             return
@@ -380,7 +381,7 @@ async def _leave(server_id: int) -> None:
 
 def _weigh(worker: str, pids: list[int]) -> None:
     memory = dict.fromkeys(pids, 0)
-    # Each command leads a session, in which is what it has started itself, as where it is a script.
+    # Each command leads a session of the operating system, to which the processes that it starts belong.
     for child in psutil.Process().children(recursive=True):
         with suppress(psutil.Error, OSError):
             leader = os.getsid(child.pid)

@@ -33,8 +33,8 @@ class Timings:
         counted.seconds += seconds
 
     async def store(self) -> None:
-        """Add the counts to the sums in the database. If it raises, such as `Unavailable`, the counts are kept for the
-        next call."""
+        """Add the counts to the sums in the database. If that raises, such as `Unavailable`, the counts are kept for
+        the next call."""
         taken, self._counted = self._counted, {}
         if not taken:
             return

@@ -31,9 +31,9 @@ from taskhub.worker.engine import Engine
 logger = logging.getLogger(__name__)
 
 END_SECONDS = 15.0
-"""The longest that the shutdown of a worker takes. Running tools get twice `claiming.DRAIN_SECONDS` (3 s to finish, 3 s
-to stop), then all connections together `connection.CLOSE_SECONDS`, and the database what is left. A worker that needs
-more, for instance because it breaks off a connection, ends at once, with exit code 1."""
+"""The most seconds that the shutdown of a worker takes: twice `claiming.DRAIN_SECONDS` for running tools (3 s to
+finish, 3 s to stop), then `connection.CLOSE_SECONDS` for all connections together, and the rest for the database. A
+worker that needs longer, for instance because it has to break off a connection, exits at once with code 1."""
 
 
 class Command(BaseCommand):
@@ -57,7 +57,7 @@ class Command(BaseCommand):
         follow_supervisor()
         raise_open_files()
         keep_private()
-        _ = settings.SECRET_KEY  # for the seals of the audit log: Django raises here if it is empty
+        _ = settings.SECRET_KEY  # needed for the seals of the audit log: Django raises here if it is empty
         here = str(Path.cwd())
         if here not in sys.path:
             sys.path.insert(0, here)  # python: servers are imported from the working directory
@@ -65,7 +65,7 @@ class Command(BaseCommand):
         try:
             check_newer()
             connection.close()
-            gc.freeze()  # objects made so far live as long as the process: the garbage collector skips them
+            gc.freeze()  # the garbage collector skips objects made so far, which live as long as the process
             run(_until_stopped(engine))
         except (Unavailable, OperationalError, ConnectorException) as error:
             raise CommandError(f"The database is away: {error}") from None

@@ -37,7 +37,7 @@ _JSON: Final = "application/json"
 
 
 class Strict(Schema):
-    """A request's body, in which an unknown member is an error."""
+    """Base class of request bodies; an unknown member is an error."""
 
     model_config = ConfigDict(extra="forbid", strict=False)
 
@@ -160,7 +160,8 @@ class Bearer(AuthBase):
 
 
 class StrictParser(Parser):
-    """Reads bodies as `/mcp` does, so that no two readers of the arguments see different ones."""
+    """Reads bodies in the same strict way as `/mcp`, so that everything that reads the arguments gets the same
+    values."""
 
     def parse_body(self, request: HttpRequest) -> Any:
         """The decoded body. Raises `JsonError`."""

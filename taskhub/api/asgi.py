@@ -32,14 +32,15 @@ logger = logging.getLogger(__name__)
 
 
 class LeanRequest(ASGIRequest):
-    """Django's request object, initialized when an attribute is read that is not set here. Most requests to `/mcp` need
-    no other, and the initialization, which copies every header, costs a tenth of such a request."""
+    """Django's request object, whose own initialization runs only when an attribute is read that is not set here. Most
+    requests to `/mcp` read none, and the initialization, which copies every header, takes a tenth of the time of such a
+    request."""
 
     def __init__(self, scope: Scope, body: bytes) -> None:
         self.scope = scope
         self.method = scope["method"]
         self.body_bytes = body
-        # What `body` returns. Otherwise Django would compare its length with the limit for forms of the console.
+        # The value of `body`. Set here, or Django would compare its length with the limit for forms of the console.
         self._body = body
 
     def __getattr__(self, name: str) -> Any:
@@ -75,7 +76,7 @@ class Lean:
         if self._view is None:
             self._view = resolve(self.path).func
         if scope["method"] not in ("POST", "GET", "DELETE"):
-            scope = {**scope, "method": "GET", "verb": scope["method"]}  # the view refuses it in JSON
+            scope = {**scope, "method": "GET", "verb": scope["method"]}  # the view reads `verb`, and refuses it in JSON
         message = await receive()
         body: bytes = message["body"]
 
@@ -113,7 +114,7 @@ class Lean:
         return too_large(self.hub, why, head=head, tail=tail, headers=headers, mount=mount)
 
     async def _stream(self, response: StreamingHttpResponse, gone: Any, send: Send) -> None:
-        """Send each frame as soon as it is made. If the client leaves, the source of the frames is ended at once."""
+        """Send each frame as soon as it is made. If the client leaves, the iterator of the frames is closed at once."""
         await send({"type": "http.response.start", "status": response.status_code, "headers": _raw(response.headers)})
         frames: Any = response.streaming_content
 

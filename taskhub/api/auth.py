@@ -105,7 +105,7 @@ def _bearer(request: HttpRequest, error: str, scopes: Collection[str]) -> str:
 
 
 def peer(request: HttpRequest) -> str:
-    """The peer's address, which the guard has taken from the trusted proxies if there are any."""
+    """The peer's address, as the guard found it: behind trusted proxies, the address that they report."""
     return str(request.META.get("REMOTE_ADDR", ""))
 
 

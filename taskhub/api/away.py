@@ -19,8 +19,8 @@ _throttle = Throttle(10.0)
 
 
 def reason(error: Exception) -> str:
-    """The reason for a 503, as text for people, if the error means that the database is away, or lacks a table, column
-    or function of this release. Raises any other error again."""
+    """If the error means that the database is away, or lacks a table, column or function of this release: the reason
+    for a 503, as text for people. Raises any other error again."""
     if lacking(error):
         return LACKING
     known = explained(error)

@@ -10,12 +10,12 @@ from taskhub.api.guard import App, Receive, Scope, Send
 from taskhub.core.names import TASK_HEADER
 
 READABLE: Final = ("Mcp-Session-Id", "Retry-After", TASK_HEADER, "WWW-Authenticate")
-"""The response headers that the script of such a page can read."""
+"""The response headers that scripts of such pages can read."""
 
 
 def for_browsers(app: App, path: str, origins: list[str]) -> App:
-    """`app`, wrapped so that pages of these origins can read its responses under `path`. Such requests
-    have a token and no cookies. The guard has refused every other origin."""
+    """Wrap `app` so that pages of these origins can read its responses under `path`. Requests of these pages have a
+    token and no cookies. The guard has already refused all other origins."""
     if not origins:
         return app
     inner: Any = app

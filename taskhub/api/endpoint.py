@@ -39,10 +39,10 @@ class McpRequest(HttpRequest):
 
 
 class Whole(HttpResponseBase):
-    """A reply that the lean handler sends unchanged. Making a Django response of it, and reading that again, would cost
-    as much as most methods."""
+    """A reply that the lean handler sends as it is. Converting it to a Django response and back would take as long as
+    most methods."""
 
-    def __init__(self, reply: Reply) -> None:  # nothing of the base class is used
+    def __init__(self, reply: Reply) -> None:  # does not initialize the base class, of which nothing is used
         self.reply = reply
 
 
@@ -72,7 +72,7 @@ async def mcp(request: HttpRequest) -> HttpResponse | StreamingHttpResponse | Wh
 
     verb = lean.scope.get("verb", lean.scope["method"])
     if verb != "POST" and not ("mcp-session-id" in headers and verb in ("GET", "DELETE")):
-        return Whole(not_spoken())  # the same answer for any caller, so it needs no token
+        return Whole(not_spoken())  # the answer is the same for any caller, so no token is needed
     try:
         principal = await caller()
         lean.hub.admit(principal, address, len(lean.body_bytes))
@@ -111,7 +111,7 @@ async def deny_on_record(lean: McpRequest, incoming: Incoming, scope: str) -> No
     principal = incoming.principal
     if cache.add(f"denied:{principal.context_id}:{scope}", True, timeout=60):
         what = f"{incoming.verb} {lean.path}"
-        with contextlib.suppress(Unavailable):  # the call is refused all the same
+        with contextlib.suppress(Unavailable):  # the call is refused even if that cannot be recorded
             await lean.hub.lanes.run(
                 functools.partial(
                     record_denial, tenant_id=principal.tenant_id, what=what, lacking=scope, actor=actor_of(incoming)

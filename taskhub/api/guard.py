@@ -1,8 +1,8 @@
 """The guard: an ASGI wrapper of the whole application, which refuses requests before anything else runs.
 
-It checks Host and Origin of HTTP requests and WebSockets (Django checks Host only where `get_host` is called, Channels
-never), limits headers and body before Django reads the body, which it does before a view runs, and limits the time
-that a body may take (uvicorn has no such limit).
+It checks Host and Origin of HTTP requests and WebSockets (Django checks Host only if `get_host` is called, Channels
+never). It limits the size of headers and body before Django reads the body, and the time that a body may take (uvicorn
+has no such limit).
 
 A refused body is still read, and dropped: if a connection is closed while the peer sends, it is reset, and the
 peer never reads the response.
@@ -32,9 +32,9 @@ MAX_HEADER_BYTES = 16_384
 TOO_LARGE_HEADERS = "Too many or too large headers"
 BODY_SECONDS = 30.0
 DRAIN_BYTES = 67_108_864
-"""The most bytes of a refused body that are read. Of a larger one the rest is not, and the connection is closed."""
+"""The most bytes of a refused body that are read. If it is larger, the connection is closed."""
 EDGE_BYTES = 4_096
-"""The bytes that are kept of each end of a body that is too large, to find the JSON-RPC id for the response."""
+"""How many bytes of each end of a too large body are kept, to find the JSON-RPC id for the response."""
 
 
 def _in_our_words(scope: Scope, why: str, head: bytes, tail: bytes) -> Reply | None:
@@ -141,7 +141,7 @@ class Guard:
             scope["headers"].append((b"host", self.own_host))
             host = self.own_host.decode()
         if origin is None:
-            # Only pages of the console open WebSockets, and every browser sends an Origin then.
+            # Only pages of the console open WebSockets, and browsers always send an Origin with these.
             return (403, "A WebSocket must name its Origin") if scope["type"] == "websocket" else None
         if not self._origin_allowed(scope, origin, host):
             return 403, "Origin not allowed"
@@ -157,13 +157,12 @@ class Guard:
             parts.port  # noqa: B018 - raises for a malformed port
         except ValueError:
             return False
-        # The request's own host and port, which `_refusal` has checked against ALLOWED_HOSTS.
+        # `host` is that of the request, which `_refusal` has checked against ALLOWED_HOSTS.
         schemes = ("http", "https") if scope["type"] == "http" else (self._scheme(scope),)
         return parts.scheme in schemes and parts.netloc.lower() == host.lower()
 
     def _scheme(self, scope: Scope) -> str:
-        """The scheme, `http` or `https`, by which a WebSocket came, found as Django does for requests
-        (SECURE_PROXY_SSL_HEADER)."""
+        """The scheme of a WebSocket, `http` or `https`, found as Django does for requests (SECURE_PROXY_SSL_HEADER)."""
         told = [value for name, value in scope["headers"] if name == b"x-forwarded-proto"] if self.proxies else []
         if told:
             return "https" if told[0].partition(b",")[0].strip() == b"https" else "http"
@@ -171,7 +170,7 @@ class Guard:
 
 
 class _Body:
-    """The part of a body that has arrived: all of it up to `keep` bytes; of a larger one, the first and last bytes."""
+    """The part of a body that has arrived: all of it, or only its first and last bytes if it has more than `keep`."""
 
     __slots__ = ("_chunks", "_keep", "head", "over", "size", "tail", "whole")
 
@@ -195,7 +194,7 @@ class _Body:
             self._chunks.clear()
 
     def content(self) -> bytes:
-        """The bytes that are kept; none once the body is larger than `keep`."""
+        """The whole body so far; empty if it is larger than `keep`."""
         return self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
 
 

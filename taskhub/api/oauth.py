@@ -49,7 +49,7 @@ OPEN_PATHS: Final = frozenset(
         DOCUMENT,
     }
 )
-"""The paths of these endpoints, which accept any Origin; every other path refuses a foreign one."""
+"""The paths of these endpoints, which accept requests of any Origin; all other paths refuse foreign ones."""
 
 REFUSED: Final = "oauth_refused"
 REGISTERED: Final = "oauth_registered"
@@ -142,7 +142,7 @@ def token(request: HttpRequest) -> HttpResponse:
         try:
             answer = _token(request)
         except AccessToken.DoesNotExist:
-            # The same code or refresh token came again meanwhile, which ended the sign-in and its new tokens.
+            # The same code or refresh token was sent again in the meantime, which ended the sign-in and its new tokens.
             answer = _json({"error": "invalid_grant"}, status=400)
         response = _plain(request, answer)
     response["Cache-Control"] = "no-store"
@@ -183,7 +183,8 @@ def registration(request: HttpRequest) -> HttpResponse:
 
 @open_to_browsers("GET")
 def client_document(request: HttpRequest) -> HttpResponse:
-    """What the hub is as a client of the authorization servers of servers behind it (client id metadata document)."""
+    """The client id metadata document: it describes the hub as a client of the authorization servers of servers behind
+    it."""
     return _json(document(base_url(request)), status=200)
 
 

@@ -29,11 +29,11 @@ from taskhub.lib.lanes import Crowded, Lanes
 logger = logging.getLogger(__name__)
 
 MOST_WAITING = 1_000
-"""The most requests that wait for a lane or run in one, in one process."""
+"""The most requests in one process that wait for a lane or run in one."""
 PATIENCE_SECONDS = 15.0
-"""The longest that a request waits for a lane."""
+"""The most seconds that a request waits for a lane."""
 HURRY_SECONDS = 1.5
-"""The longest that a request to a path of `hurried` takes, waiting for a lane and running in it."""
+"""The most seconds for a request to a path of `hurried`, to wait for a lane and run in it."""
 BLOCK_BYTES = 65_536
 """The size of the parts in which a streamed response is made and sent."""
 
@@ -53,9 +53,9 @@ class _Answer:
 class Pages(BaseHandler):
     """The ASGI application for HTTP requests except those of `/mcp`.
 
-    `at_once`: by path, views that need neither the database nor Django's middleware, and run in the event
-    loop however busy the lanes are. `hurried`: by path, views that answer if the path's own view has not
-    within `HURRY_SECONDS`. `refused(request, error)` answers a request that no lane began; `error` is the lanes'.
+    `at_once`: by path, views that need neither the database nor Django's middleware, and run in the event loop however
+    busy the lanes are. `hurried`: by path, views that answer if the path's own view has not answered within
+    `HURRY_SECONDS`. `refused(request, error)` makes the response if no lane took the request; `error` says why.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Pages(BaseHandler):
                 answer = _Answer(response, response.content, None)
             await self._stream(request, answer, leaving, send)
         finally:
-            answering.cancel()  # no lane begins it any more; a view that has begun runs to its end
+            answering.cancel()  # a waiting request is not run any more; a running view runs to its end
             leaving.cancel()
             request.close()
 
@@ -113,7 +113,7 @@ class Pages(BaseHandler):
                 await send({"type": "http.response.body", "body": block, "more_body": not over})
                 more = None if over else more
         except Unavailable as error:
-            # The status line has been sent. The body ends early, by which the reader can tell that it is incomplete.
+            # The status line has been sent. The body ends early, so that the client notices that it is incomplete.
             logger.warning("%s ended in the middle: %s", request.path, error)
         finally:
             if answer.more is not None:

@@ -50,5 +50,5 @@ _numbers: Final = itertools.count(secrets.randbelow(1 << 24))
 
 
 def _made() -> bytes:
-    # A counter, because an id may be guessable, and random bytes of the kernel cost ten times as much.
+    # A counter: an id may be guessable, and random bytes of the kernel take ten times as long.
     return b"%b%08x" % (_PROCESS, next(_numbers) & 0xFFFFFFFF)

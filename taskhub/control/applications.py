@@ -30,7 +30,7 @@ def add_application(caller: Caller, *, name: str, redirects: Sequence[str], conf
 
 def change_application(caller: Caller, application_id: int, *, name: str, redirects: Sequence[str]) -> bool:
     """Change the name and the redirect URIs. Returns `False` if nothing differed. Raises `Forbidden`, `NotFound`, or
-    `Invalid`, also for an application that no administrator registered."""
+    `Invalid`, also for an application that was not registered by an administrator."""
     caller.require("client.manage", f"change application {application_id}")
     return applications.change_application(
         tenant_id=caller.tenant_id,
@@ -43,7 +43,7 @@ def change_application(caller: Caller, application_id: int, *, name: str, redire
 
 def renew_secret(caller: Caller, application_id: int) -> str:
     """Replace the secret and return the new one, which cannot be shown again. Raises `Forbidden`, `NotFound`, or
-    `Invalid` for a public application or one that no administrator registered."""
+    `Invalid` for an application that is public or was not registered by an administrator."""
     caller.require("client.manage", f"renew the secret of application {application_id}")
     return applications.renew_secret(tenant_id=caller.tenant_id, application_id=application_id, actor=caller.actor)
 
@@ -58,7 +58,7 @@ def set_application_locked(caller: Caller, application_id: int, *, locked: bool)
 
 def remove_application(caller: Caller, application_id: int) -> None:
     """Delete an application with its consents and tokens. Raises `Forbidden`, `NotFound`, or `Invalid` for an
-    application that no administrator registered."""
+    application that was not registered by an administrator."""
     caller.require("client.manage", f"remove application {application_id}")
     applications.remove_application(tenant_id=caller.tenant_id, application_id=application_id, actor=caller.actor)
 
@@ -72,8 +72,8 @@ def revoke_consent(caller: Caller, application_id: int, consent_id: int) -> None
 
 
 def revoke_own_consent(caller: Caller, consent_id: int) -> str:
-    """Revoke a consent of the caller's own; returns the application's name. Raises `NotFound`, also for the consent of
-    another person."""
+    """Revoke one of the caller's own consents; returns the application's name. Raises `NotFound`, also for another
+    person's consent."""
     return consents.revoke_consent(
         tenant_id=caller.tenant_id, consent_id=min(consent_id, 2**63 - 1), actor=caller.actor, own=True
     )

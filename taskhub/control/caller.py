@@ -25,7 +25,7 @@ class Caller:
     actor: Actor
     person: Person | None = None
     for_file: bool = False
-    """Whether it applies a file of configuration (`control.configuration`)."""
+    """Whether the caller is applying a file of configuration (`control.configuration`)."""
 
     def may(self, permission: str) -> bool:
         """Whether the caller has the permission."""
@@ -48,7 +48,7 @@ class Caller:
 
 
 def of_person(person: Person, *, door: Door, address: str = "") -> Caller:
-    """The caller for a signed-in person, who came in by `door`."""
+    """The caller for a signed-in person; `door` says how they came in."""
     actor = Actor(name=person.username, door=door, address=address, user_id=person.user_id)
     return Caller(person.tenant_id, actor, person)
 

@@ -33,7 +33,7 @@ def find_client(caller: Caller, context_id: int) -> ClientRow:
 
 def add_client(caller: Caller, *, name: str, issuer: str, subject: str, client_id: str) -> int:
     """Add a client without a token (`contexts.add_client`); returns its id. Raises `Forbidden`, `Invalid` naming the
-    field, or `Refused` if there is such a client."""
+    field, or `Refused` if there is such a client already."""
     caller.require("client.manage", f"add client {name[:128]}")
     return contexts.add_client(
         tenant_id=caller.tenant_id,
@@ -48,8 +48,8 @@ def add_client(caller: Caller, *, name: str, issuer: str, subject: str, client_i
 def issue_token(caller: Caller, client: str | ClientRow, *, scopes: Sequence[str], days: int) -> IssuedToken:
     """Issue a token to a client. A client given by name is created if there is none of that name.
 
-    Raises `Forbidden`; `Invalid`, also for a client whose tokens another issuer makes; `LimitReached` when the client
-    holds as many tokens as it may.
+    Raises `Forbidden`; `Invalid`, also for a client whose tokens are issued elsewhere; `LimitReached` if the client has
+    as many tokens as it may.
     """
     name = client if isinstance(client, str) else client.subject
     caller.require("client.manage", f"issue a token for {name}")
@@ -63,8 +63,8 @@ def issue_token(caller: Caller, client: str | ClientRow, *, scopes: Sequence[str
 
 def revoke_token(caller: Caller, client: ClientRow, token_id: int, *, cancel_tasks: bool = False) -> int:
     """Revoke one of the client's tokens, at once in every process. With `cancel_tasks`, also request cancellation of
-    all live tasks of the client. Returns the number of these tasks. Raises `Forbidden` or `NotFound`; nothing is
-    changed then."""
+    all live tasks of the client. Returns the number of these tasks. If it raises `Forbidden` or `NotFound`, nothing was
+    changed."""
     what = f"revoke a token of {client.name}"
     caller.require("client.manage", what)
     if cancel_tasks:
@@ -95,8 +95,8 @@ def unlock_client(caller: Caller, client: ClientRow) -> None:
 def set_caller_settings(
     caller: Caller, client: ClientRow, *, patience_seconds: int | None, hub_tools: bool | None
 ) -> None:
-    """Set how long plain calls of the client wait, and whether its tool list has the hub tools. `None` for either: the
-    hub decides. Raises `Forbidden`, or `Invalid` naming the field."""
+    """Set how long plain calls of the client wait, and whether the hub's own tools are in its tool list. For a value of
+    `None`, the hub decides. Raises `Forbidden`, or `Invalid` naming the field."""
     caller.require("client.manage", f"set how calls of {client.name} wait")
     waiting.set_caller_settings(
         tenant_id=caller.tenant_id,

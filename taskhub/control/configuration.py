@@ -1,7 +1,7 @@
 """Use cases for the configuration of a tenant as one file: export it, and apply a file.
 
 A file is applied by the use cases of rules, servers, people and clients, in one transaction: all of it, or nothing. So
-there is no check, no event and no refusal that pages have and a file has not.
+a file meets the same checks and refusals as pages, and causes the same events.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ _MAY_CHANGE = ("server.manage", "client.manage", "settings.view")
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What came of a file. All are texts for people, without secrets."""
+    """The outcome of applying a file, as texts for people, without secrets."""
 
     changes: tuple[str, ...]
-    """What was changed, or would be: a line for each rule, server, tool, person and client."""
+    """The changes, made or (in a dry run) not: a line for each rule, server, tool, person and client."""
     unlisted: tuple[str, ...]
-    """What parts of the file do not list, and was left alone."""
+    """Records that the hub has, that the file does not list, and that were left as they are."""
     kept: tuple[str, ...]
-    """Secrets that the hub has and the file's references do not lead to, which were left alone."""
+    """Secrets of the hub that were kept, because the file's references to them could not be resolved."""
     newcomers: tuple[str, ...]
     """The people who were added: they have no passwords yet."""
     dropped: tuple[Dropped, ...]
-    """Authorizations that were dropped, for `credentials.end_dropped`."""
+    """Grants that were dropped, for `credentials.end_dropped`."""
     warnings: tuple[str, ...] = ()
-    """What is doubtful about the rules as they are then."""
+    """Warnings about the rules after the file was applied."""
 
 
 def export_configuration(caller: Caller) -> str:
@@ -78,12 +78,12 @@ def apply_configuration(
     dry_run: bool = False,
     reason: str = "",
 ) -> Applied:
-    """Make the tenant's configuration what the file says, all of it or nothing. `lookup` finds what its references lead
-    to; with `keep_secrets` one that leads nowhere stands for the secret that the hub has.
+    """Make the tenant's configuration what the file says, all of it or nothing. `lookup` resolves the file's
+    references; with `keep_secrets`, a reference that cannot be resolved stands for the secret that the hub has.
 
-    Parts that the file leaves out stay as they are. What a part does not list stays too, except with `prune`, which
-    removes it (a client is locked, a tool gets the policy of a new one); but rules that are not listed are refused
-    without `prune`, since their place among the others would be a guess. `dry_run`: do all of it, and take it back.
+    Parts that the file leaves out stay as they are. Records that a part does not list stay too, unless `prune` is set,
+    which removes them (a client is locked, a tool gets the policy of a new tool). For rules, `prune` is required if one
+    is not listed, because its place among the others would be a guess. `dry_run`: apply everything, and roll back.
 
     Raises `Forbidden`, or `Invalid` with the `line` of the file.
     """
@@ -100,11 +100,12 @@ def apply_configuration(
         applying.apply(document, reason)
         after = reads.present(caller.tenant_id)
         changes = differences(before, after)
-        # Who may approve is what the file says of people, too.
+        # Read before the rollback, because the file's people count as approvers.
         asked = rules.approver_warnings(caller, after.rules)
         if dry_run:
             transaction.set_rollback(True)
-    # Outside: the catalogue is kept in memory, and must not have what is taken back.
+    # Outside of the transaction, because this fills the catalogue's cache, which must not have changes that are rolled
+    # back.
     warned: list[rules.Warned] = [*rules.tool_warnings(caller, after.rules), *asked]
     return Applied(
         changes,
@@ -117,7 +118,7 @@ def apply_configuration(
 
 
 class _Applying:
-    """One file on its way into the database, in the caller's transaction."""
+    """Applies one file, in the caller's transaction."""
 
     def __init__(self, caller: Caller, before: Configuration, *, prune: bool, keep_secrets: bool) -> None:
         self._caller, self._before = caller, before
@@ -128,7 +129,7 @@ class _Applying:
         self.dropped: list[Dropped] = []
 
     def apply(self, document: Document, reason: str) -> None:
-        """All parts. People come before rules, which speak of their groups."""
+        """Apply all parts. People come before rules, because rules name their groups."""
         if document.people is not None:
             self._people(document.people)
         if document.servers is not None:
@@ -180,7 +181,7 @@ class _Applying:
         if not same_spec(present.spec, wanted.spec):
             spec = self._value(item, "spec", wanted.spec, None)
             servers.edit_server(self._caller, pk, ServerEdit(spec=spec))
-            present = self._again(wanted.name)  # without what it was given for the address or command before
+            present = self._again(wanted.name)  # now without the headers and variables of the old address or command
         elif wanted.spec.value is None:
             self._value(item, "spec", wanted.spec, present.spec)
         if wanted.oauth is None and present.oauth is not None:
@@ -211,7 +212,7 @@ class _Applying:
         self._rest_of_server(item, made, self._again(wanted.name))
 
     def _edit(self, item: Item[ServerConfig], present: ServerConfig) -> ServerEdit:
-        """What is to change about the server, besides its spec and how it is authorized by OAuth."""
+        """The changes to the server, except those of its spec and of its OAuth settings."""
         wanted = item.record
         edit: dict[str, Any] = {}
         for name in ("prefix", "directory", "pinned", "shared", "own_process", "review", "by_file"):
@@ -277,7 +278,7 @@ class _Applying:
         return reads.present_server(self._caller.tenant_id, name)
 
     def _value(self, item: Item[Any], field: str, given: Given, present: Given | None) -> str | None:
-        """The value to store; `None` if what is stored may stay. Refuses the file where there is neither."""
+        """The value to store; `None` to keep the stored one. Raises `Invalid` if there is neither."""
         if given.value is not None:
             return None if present is not None and present == given else given.value
         if present is None or not self._keep:
@@ -290,7 +291,7 @@ class _Applying:
 
     def _people(self, part: Item[tuple[Item[PersonConfig], ...]]) -> None:
         present = {person.username.lower(): person for person in self._before.people}
-        # Admins first: there has to be one at every moment.
+        # Admins first, because a tenant must never be without one.
         for item in sorted(part.record, key=lambda item: not (item.record.role == Role.ADMIN and item.record.enabled)):
             with _at(item, f"person {item.record.username}"):
                 self._person(item.record, present.get(item.record.username.lower()))
@@ -342,7 +343,8 @@ class _Applying:
             )
 
     def _rest(self, what: str, present: Mapping[str, Any], listed: Set[str]) -> list[str]:
-        """What is there and not listed: to be removed, or noted as left alone."""
+        """The names that are present but not listed. Without `prune` they are noted in `unlisted`, and none is
+        returned."""
         rest = [name for name in present if name not in listed]
         if self._prune:
             return rest
@@ -352,7 +354,7 @@ class _Applying:
 
 @contextmanager
 def _at(item: Item[Any], what: str, secrets: Iterable[str] = ()) -> Iterator[None]:
-    """Give a refusal in the block the line of the file, and take every secret out of its message."""
+    """Add the line of the file to an error that the block raises, and remove every secret from its message."""
     try:
         yield
     except (Forbidden, Unavailable):
@@ -366,7 +368,7 @@ def _at(item: Item[Any], what: str, secrets: Iterable[str] = ()) -> Iterator[Non
 
 
 def _givens(server: ServerConfig) -> Iterator[tuple[str, Given]]:
-    """What of a server may be a secret, with the path of its field."""
+    """The values of a server that may be secrets, each with the path of its field."""
     yield "spec", server.spec
     if server.token is not None:
         yield "token", server.token

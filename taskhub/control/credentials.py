@@ -1,4 +1,4 @@
-"""Use cases of OAuth towards servers: how one is authorized, and grants."""
+"""Use cases of OAuth towards servers: the settings of a server, and grants."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from taskhub.domain.questions.inbox import InboxItem
 
 
 def set_oauth(caller: Caller, server_id: int, wanted: OAuthSettings | None) -> Dropped:
-    """Set how the hub is authorized at a server; `None`: not by OAuth. With another way, issuer or client, all grants
-    are dropped: give them to `end_dropped` when that is committed. Raises `Forbidden`, `NotFound`, or `Invalid` naming
-    the field."""
+    """Set how the hub is authorized at a server; `None`: not by OAuth. If the way, the issuer or the client changes,
+    all grants are dropped and returned: call `end_dropped` with them after the commit. Raises `Forbidden`, `NotFound`,
+    or `Invalid` naming the field."""
     caller.require("server.manage", f"set the OAuth of server {server_id}")
     refuse_reserved(caller, server_id=server_id)
     return writes.set_oauth(tenant_id=caller.tenant_id, server_id=server_id, wanted=wanted, actor=caller.actor)
 
 
 def end_dropped(dropped: Dropped) -> str:
-    """Have the tokens of dropped grants revoked at their authorization server. Returns what became of them, as text for
-    people; empty if there were none."""
+    """Revoke the tokens of dropped grants at their authorization server. Returns the outcome as text for people; empty
+    if there were none."""
     if not dropped.grants:
         return ""
     open_ = len(dropped.grants) - writes.revoke_dropped(dropped)
@@ -46,8 +46,8 @@ def register_anew(caller: Caller, server_id: int) -> bool:
 
 
 def authorize_for_all(caller: Caller, server_id: int, *, session_key: str, base: str) -> Sending:
-    """Begin to authorize a server for all callers; or, where each caller has a grant of their own, for reading the
-    server's lists alone. Raises `Forbidden`, and what `flow.begin` raises."""
+    """Begin to authorize a server for all callers; or, if each caller has a grant of their own, only for reading the
+    server's lists. Raises `Forbidden`, and what `flow.begin` raises."""
     caller.require("server.manage", f"authorize server {server_id}")
     oauth = reads.oauth_of(server_id)
     lacking = "" if oauth is None else oauth.lacking
@@ -55,8 +55,8 @@ def authorize_for_all(caller: Caller, server_id: int, *, session_key: str, base:
 
 
 def authorize_for_oneself(caller: Caller, server_id: int, *, session_key: str, base: str) -> Sending:
-    """Begin to authorize a server for the programs that act for the caller. Raises `Forbidden`, `Refused` if no person
-    has a grant of their own there, and what `flow.begin` raises."""
+    """Begin to authorize a server for the programs that act for the caller. Raises `Forbidden`, `Refused` if people
+    have no grants of their own at this server, and what `flow.begin` raises."""
     caller.require("server.view", f"authorize server {server_id}")
     oauth = reads.oauth_of(server_id)
     if caller.person is None or oauth is None or oauth.way is not Way.EACH:
@@ -84,7 +84,8 @@ def authorize_for_call(caller: Caller, item: InboxItem, *, session_key: str, bas
 
 
 def finish_authorization(caller: Caller, *, session_key: str, answer: dict[str, str]) -> Came:
-    """Take back the caller from the authorization server. Raises `Forbidden`, and what `flow.finish` raises."""
+    """Finish an authorization with the `answer` with which the authorization server sent the caller back. Raises
+    `Forbidden`, and what `flow.finish` raises."""
     caller.require("server.view", what="authorize a server")
     assert caller.person is not None
     return flow.finish(
@@ -98,7 +99,7 @@ def finish_authorization(caller: Caller, *, session_key: str, answer: dict[str, 
 
 
 def revoke_grant(caller: Caller, server_id: int, grant_id: int) -> bool:
-    """Take a grant back: one's own, or any with the permission to manage servers. Returns whether the authorization
+    """Revoke a grant: the caller's own, or any with the permission to manage servers. Returns whether the authorization
     server confirmed that its tokens are revoked. Raises `Forbidden` or `NotFound`."""
     caller.require("server.view", f"revoke authorization {grant_id} of server {server_id}")
     holder = writes.holder_of(tenant_id=caller.tenant_id, server_id=server_id, grant_id=grant_id)

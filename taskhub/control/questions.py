@@ -32,8 +32,8 @@ def find_question(caller: Caller, question_id: int) -> InboxItem:
 
 
 def find_question_of_task(caller: Caller, public_id: str, key: str) -> int | None:
-    """The id of the question of that key of a task of the caller's tenant; if it has none, that of the task's newest
-    open question. `None` if there is neither."""
+    """The id of the question with this key, of a task of the caller's tenant; if there is none, the id of the task's
+    newest open question. `None` if there is neither."""
     return inbox.question_of_task(caller.tenant_id, public_id, key)
 
 
@@ -58,7 +58,7 @@ def decide_approval(
         _check_preview(item, preview)
     outcome = answer.decide_approval(item.task_id, item.question, approve=approve, actor=caller.because(reason))
     if outcome is AnswerOutcome.BARRED:
-        # What bars the caller came about since the question was read.
+        # The reason has arisen since the question was read, so read it again.
         closed_to(caller, find_question(caller, item.id))
     if outcome is AnswerOutcome.PREVIEWING:
         raise Invalid(_STILL_RUNNING, field="verdict")
@@ -108,7 +108,7 @@ def edit_call(
     votes = not group or person is None or group in person.groups
     outcome = edits.edit_call(item.task_id, item.question, proposed, votes=votes, actor=caller.because(reason))
     if outcome is EditOutcome.BARRED:
-        # What bars the caller came about since the question was read.
+        # The reason has arisen since the question was read, so read it again.
         closed_to(caller, find_question(caller, item.id))
     if outcome is EditOutcome.CHANGED:
         raise Invalid(

@@ -1,4 +1,4 @@
-"""Use cases for the tenant's rules: see them and their versions, try and save the list, see what it says of clients,
+"""Use cases for the tenant's rules: see them and their versions, try and save the list, see its effect on clients,
 tools and calls, and begin and end a bypass."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from taskhub.domain.rules.reads import PAGE_ROWS, Version, VersionRow
 from taskhub.domain.rules.trial import Trial
 
 Warned = Lack | NoPlace | TooFew
-"""A rule about which people are warned: `rule`, and what is the matter in `words`. It can be saved all the same."""
+"""A warning about a rule, which can be saved in spite of it: `rule`, and the warning in `words`."""
 
 
 def rules(caller: Caller) -> RuleList:
@@ -36,8 +36,7 @@ def rules(caller: Caller) -> RuleList:
 
 
 def rule_versions(caller: Caller, *, before: int | None = None, most: int = PAGE_ROWS) -> list[VersionRow]:
-    """The versions of the rules with a number below `before`, newest first; without it the newest. Raises
-    `Forbidden`."""
+    """The versions of the rules, newest first; with `before`, those with a lower number. Raises `Forbidden`."""
     caller.require("server.view", what="see the versions of the rules")
     return reads.versions(caller.tenant_id, before=before, most=most)
 
@@ -62,8 +61,8 @@ def save_rules(caller: Caller, rules: Sequence[Rule], *, expected: int, reason: 
 
 
 def begin_bypass(caller: Caller, *, minutes: int, reason: str, server_id: int | None = None) -> Bypass:
-    """Let calls pass that people would be asked about, for so many minutes; those of one server if `server_id` names
-    it. Raises `Forbidden`, `Invalid` naming the field, `NotFound` for the server, or `Refused` if a bypass is in
+    """For so many minutes, let calls pass about which people would be asked; with `server_id`, only calls of that
+    server. Raises `Forbidden`, `Invalid` naming the field, `NotFound` for the server, or `Refused` if a bypass is in
     force."""
     caller.require("server.manage", what="begin a bypass")
     return made.begin_bypass(caller.tenant_id, minutes=minutes, reason=reason, server_id=server_id, actor=caller.actor)
@@ -82,14 +81,14 @@ def bypasses(caller: Caller) -> list[PastBypass]:
 
 
 def rule_warnings(caller: Caller, rules: Sequence[Rule]) -> list[Warned]:
-    """What is doubtful about the rules of the list, by `tool_warnings` and `approver_warnings`. Raises `Forbidden`, or
+    """All warnings about the rules of the list: `tool_warnings` and `approver_warnings`. Raises `Forbidden`, or
     `Invalid` for an expression or sentence that means nothing."""
     return [*tool_warnings(caller, rules), *approver_warnings(caller, rules)]
 
 
 def tool_warnings(caller: Caller, rules: Sequence[Rule]) -> list[Lack | NoPlace]:
-    """The rules of the list that are in doubt for every call of some tools, because these lack an argument, and those
-    whose sentence has a place for an argument that no tool has. Raises `Forbidden`, or `Invalid` for an expression or
+    """The rules of the list that are in doubt for every call of some tools, because these tools lack an argument, and
+    those whose sentence names an argument that no tool has. Raises `Forbidden`, or `Invalid` for an expression or
     sentence that means nothing."""
     caller.require("server.view", what="see what is in doubt")
     tools = catalogue(caller.tenant_id).tools
@@ -97,7 +96,7 @@ def tool_warnings(caller: Caller, rules: Sequence[Rule]) -> list[Lack | NoPlace]
 
 
 def approver_warnings(caller: Caller, rules: Sequence[Rule]) -> list[TooFew]:
-    """The rules of the list that ask people of whom too few may approve. Raises `Forbidden`."""
+    """The rules of the list that require more approvals than there are people who may approve. Raises `Forbidden`."""
     caller.require("server.view", what="see who may approve")
     if not any(rule.then is Then.ASK for rule in rules):
         return []
@@ -114,8 +113,9 @@ def try_call(
     now: datetime | None = None,
     rules: Sequence[Rule] | None = None,
 ) -> Calls:
-    """What would become of a client's call, and by which rule: by the list in force, and by `rules` if they differ from
-    it. Nothing is called or saved. Raises `Forbidden`, `NotFound`, or `Invalid` for a list that cannot be saved."""
+    """What would happen to a client's call, and by which rule: with the list in force, and with `rules` if they differ
+    from it. Nothing is called or saved. Raises `Forbidden`, `NotFound`, or `Invalid` for a list that cannot be
+    saved."""
     caller.require("server.manage", what="try a call")
     at = now or datetime.now(UTC)
     return verdicts.try_call(caller.tenant_id, context_id, tool_id, arguments, program=program, now=at, rules=rules)
@@ -130,8 +130,8 @@ def sample_call(caller: Caller, context_id: int, tool_id: int) -> Sample:
 def tools_of_client(
     caller: Caller, context_id: int, *, text: str = "", after: int | None = None, most: int = ROWS
 ) -> ToolPage:
-    """A page of the tools that are offered, with what may become of the client's calls of each. Raises `Forbidden` or
-    `NotFound`."""
+    """A page of the tools that are offered, each with what may happen to the client's calls of it. Raises `Forbidden`
+    or `NotFound`."""
     for permission in ("client.view", "server.view"):
         caller.require(permission, what="see what a client may call")
     return verdicts.tools_of(caller.tenant_id, context_id, text=text, after=after, most=most)
@@ -140,8 +140,8 @@ def tools_of_client(
 def clients_of_tool(
     caller: Caller, tool_id: int, *, text: str = "", after: int | None = None, most: int = ROWS
 ) -> CallerPage:
-    """A page of the clients, with what may become of each one's calls of the tool. Raises `Forbidden`, or `NotFound`
-    for a tool that is not offered."""
+    """A page of the clients, each with what may happen to its calls of the tool. Raises `Forbidden`, or `NotFound` for
+    a tool that is not offered."""
     for permission in ("client.view", "server.view"):
         caller.require(permission, what="see who may call a tool")
     return verdicts.callers_of(caller.tenant_id, tool_id, text=text, after=after, most=most)

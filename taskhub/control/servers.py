@@ -61,8 +61,8 @@ def add_server(
 
 
 def set_server(caller: Caller, spec: ServerSpec, *, shared: bool | None = None, own_process: bool | None = None) -> int:
-    """Connect the server of this spec, or change the target of the server that has its name; the rest as in
-    `ServerEdit`. Returns the server's id. Raises `Forbidden`, and what `sync.connect_server` raises."""
+    """Connect the server of this spec, or change the target of the server that has its name. The other arguments are
+    those of `ServerEdit`. Returns the server's id. Raises `Forbidden`, and what `sync.connect_server` raises."""
     caller.require("server.manage", f"set server {spec.name}")
     with transaction.atomic():
         server_id = sync.connect_server(
@@ -81,10 +81,10 @@ def set_server(caller: Caller, spec: ServerSpec, *, shared: bool | None = None, 
 def import_servers(
     caller: Caller, given: Sequence[FileServer], *, again: bool = False, dry_run: bool = False
 ) -> tuple[int, ...]:
-    """Connect all the servers of an `mcp.json`, or none if one is refused; returns their ids. `again`: a server that
-    has the name already gets the address or command, and what it is given, of the file; otherwise it is refused.
-    `dry_run`: make the same checks, and connect none. Raises `Forbidden`, `Refused` for a name that is taken, or
-    `Invalid`, both naming the server."""
+    """Connect all the servers of an `mcp.json`, or none if one is refused; returns their ids. `again`: a server with a
+    name that exists gets the address or command, headers and variables of the file; otherwise it is refused. `dry_run`:
+    make the same checks, and connect none. Raises `Forbidden`, `Refused` for a name that is taken, or `Invalid`, both
+    naming the server."""
     names = ", ".join(server.name for server in given)
     caller.require("server.manage", f"import servers {names}"[:200])
     found = []
@@ -120,7 +120,7 @@ def _import(caller: Caller, server: FileServer, *, again: bool) -> int:
         and headers is None
         and (row := reads.server_detail(caller.tenant_id, pk)) is not None
     ):
-        # A token or OAuth takes the place of a header that a file gave before.
+        # A token or OAuth replaces an `Authorization` header of an earlier file.
         headers = {name: None for name in row.header_names if name.lower() != "authorization"}
     authorization = any(name.lower() == "authorization" for name in server.headers)
     edit = ServerEdit(
@@ -137,8 +137,8 @@ def _import(caller: Caller, server: FileServer, *, again: bool) -> int:
 
 
 def _authorize(caller: Caller, pk: int, server: FileServer) -> None:
-    """Have the server authorized as its file says. What the file leaves open stays as it is: a secret that it does not
-    have, and which people authorize."""
+    """Set the OAuth settings that the file has. A secret that is not in the file, and whether one grant is for everyone
+    or each person has one, stay as they are."""
     if (given := server.oauth) is None:
         return
     there = oauth_of(pk)
@@ -161,7 +161,7 @@ def find_server(caller: Caller, name: str) -> ServerRow:
 
 
 def release_server(caller: Caller, server_id: int) -> None:
-    """Let pages change a server that was left to a file of configuration, until the file is applied again. Raises
+    """Let pages change a server that only a file of configuration changes, until the file is applied again. Raises
     `Forbidden` or `NotFound`."""
     caller.require("server.manage", f"release server {server_id} from its file")
     edit = ServerEdit(by_file=False)
@@ -169,16 +169,16 @@ def release_server(caller: Caller, server_id: int) -> None:
 
 
 def edit_server(caller: Caller, server_id: int, edit: ServerEdit) -> None:
-    """Change how a server is reached and used, and what it is given: all of the edit or nothing.
-    Raises `Forbidden`, `NotFound`, or `Invalid` naming the field."""
+    """Change how a server is reached and used, with its headers and variables: all of the edit or nothing. Raises
+    `Forbidden`, `NotFound`, or `Invalid` naming the field."""
     caller.require("server.manage", f"edit server {server_id}")
     refuse_reserved(caller, server_id=server_id)
     writes.edit_server(tenant_id=caller.tenant_id, server_id=server_id, edit=edit, actor=caller.actor)
 
 
 def confirm_tools(caller: Caller, server_id: int, seen: Mapping[int, str]) -> int:
-    """Confirm tools of a server that are new, changed or gone, all or none; returns how many were
-    (`domain.catalogue.confirmations`). `seen`: by the tool's id what the person was shown. Raises `Forbidden`,
+    """Confirm tools of a server that are new, changed or gone, all or none (`domain.catalogue.confirmations`); returns
+    how many there were. `seen`: by the tool's id, the digest of what the person was shown. Raises `Forbidden`,
     `NotFound`, or `Refused` for a tool that has changed since."""
     caller.require("server.manage", f"confirm tools of server {server_id}")
     return confirmations.confirm_tools(tenant_id=caller.tenant_id, server_id=server_id, seen=seen, actor=caller.actor)
@@ -186,8 +186,8 @@ def confirm_tools(caller: Caller, server_id: int, seen: Mapping[int, str]) -> in
 
 def remove_server(caller: Caller, server_id: int, *, confirmed: bool = False) -> LiveCalls:
     """Remove a server (`domain.catalogue.writes.remove_server`). Calls that wait end as failed; calls that run go on,
-    and their results are stored. Returns the calls that had not ended. Raises `Forbidden`, `NotFound`, or `Refused` if
-    there are such calls and this is not `confirmed`."""
+    and their results are stored. Returns the numbers of calls that had not ended. Raises `Forbidden`, `NotFound`, or,
+    unless `confirmed`, `Refused` if there are such calls."""
     caller.require("server.manage", f"remove server {server_id}")
     refuse_reserved(caller, server_id=server_id)
     with transaction.atomic():
@@ -215,8 +215,8 @@ def server_to_test(caller: Caller, server_id: int) -> SyncedServer:
 
 
 def refresh_server(caller: Caller, server_id: int) -> None:
-    """Ask the workers to list the server again, and to find out anew what it speaks. Raises `Forbidden`, `NotFound`, or
-    `Refused` for a disabled server."""
+    """Ask the workers to list the server again, and to find out again which versions it speaks. Raises `Forbidden`,
+    `NotFound`, or `Refused` for a disabled server."""
     caller.require("server.manage", f"refresh server {server_id}")
     writes.request_refresh(tenant_id=caller.tenant_id, server_id=server_id, actor=caller.actor)
 
@@ -256,8 +256,8 @@ def set_server_enabled(caller: Caller, server_id: int, *, enabled: bool, reason:
 
 
 def set_policy(caller: Caller, tool_id: int, policy: Policy, *, seen: str | None = None) -> bool:
-    """Replace the whole policy of a tool, for future calls. Returns `False` if nothing differed. `seen` is `mark_of`
-    the policy that the person was shown.
+    """Replace the whole policy of a tool, for future calls. Returns `False` if nothing differed. `seen` is the
+    `mark_of` the policy that the person was shown.
 
     Raises `Forbidden`, `NotFound`, `Invalid` naming the field, or `Refused` if the policy has changed since `seen`.
     """
@@ -269,7 +269,7 @@ def set_policy(caller: Caller, tool_id: int, policy: Policy, *, seen: str | None
 
 
 def set_policy_by_name(caller: Caller, server_id: int, name: str, policy: Policy) -> bool:
-    """The same for a tool by the server's own name for it, also before the first listing has it
+    """As `set_policy`, for a tool by the server's own name for it, which may not have been listed yet
     (`writes.set_policy_by_name`). Raises `Forbidden`, `NotFound`, or `Invalid` naming the field."""
     caller.require("server.manage", f"set the policy of tool {name[:128]} of server {server_id}")
     refuse_reserved(caller, server_id=server_id)

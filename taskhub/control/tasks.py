@@ -25,7 +25,8 @@ def cancel_task(caller: Caller, public_id: str, *, reason: str = "") -> State:
 
 
 def rerun_task(caller: Caller, public_id: str) -> TaskRecord:
-    """Run a task's call again: a new task with the same arguments, for the same client, by the tool's present policy.
+    """Run a task's call again: a new task with the same arguments, for the same client, under the tool's present
+    policy.
 
     Raises `Forbidden`; `NotFound` for a task that is not in the caller's tenant; `Refused` while it is live or when
     its tool is not offered; and what `create_task` raises.

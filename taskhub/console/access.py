@@ -75,7 +75,7 @@ def page(permission: str) -> Callable[[View[P]], Callable[Concatenate[HttpReques
 def problem(request: HttpRequest, error: TaskHubError) -> HttpResponse:
     """The page of a domain error with the error's message; for htmx the message alone, as plain text.
 
-    `Unavailable` gets the 503 page, which has no frame, since the frame reads the database.
+    `Unavailable` gets the 503 page, which has no frame, because the frame would read the database.
     """
     if isinstance(error, Unavailable):
         return unavailable(request, error.message)
@@ -86,7 +86,7 @@ def problem(request: HttpRequest, error: TaskHubError) -> HttpResponse:
 
 
 def _sign_in(request: HttpRequest) -> str:
-    """The URL of the sign-in page. Its `next` is the page that the person sees, never a partial or a URL for POST."""
+    """The URL of the sign-in page, with `next`: the page that the person was on, never a partial or a URL for POST."""
     here = request.get_full_path()
     if bool(request.htmx):  # type: ignore[attr-defined]
         current = urlsplit(request.htmx.current_url_abs_path or "/")  # type: ignore[attr-defined]

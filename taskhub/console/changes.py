@@ -11,23 +11,23 @@ from typing import Any, Final
 
 SHOWN: Final = 100
 LONGEST: Final = 2_000
-"""Characters of a long value that are shown, from `_BEFORE` characters before its first difference."""
+"""How many characters of a long value are shown, beginning `_BEFORE` characters before its first difference."""
 LINES: Final = 500
-"""Lines of each of two texts that are compared."""
+"""How many lines of each text are compared."""
 LONGEST_LINE: Final = 500
-"""Characters of a line that are shown where two texts differ."""
+"""How many characters of a differing line are shown."""
 _AROUND: Final = 2
-"""Equal lines that are shown before and after those that differ."""
+"""How many equal lines are shown before and after those that differ."""
 _BEFORE: Final = 80
 
 _SPACE: Final = re.compile(r"\s|\\[nrtf]")
-"""In JSON, where some are escapes."""
+"""White space in JSON text, where some of it is written as escapes."""
 _ODD_SPACE: Final = re.compile(r"[^\S ]")
 
 _Path = tuple[tuple[str, str], ...]
 """The place of a value in JSON: for each level ("object", name) or ("array", index)."""
 _Part = tuple[str, _Path]
-"""A part of a definition: what it is, and its name, nested ones level by level."""
+"""A part of a definition: its kind, and its name, level by level if it is nested."""
 _Place = tuple[str, _Path, _Path]
 """A part, and the path of a value within it."""
 
@@ -40,7 +40,7 @@ _PARTS: Final = {
     "_meta": "_meta",
 }
 _WHOLE: Final = {"Argument": "Arguments", "Output": "Output schema", "Annotation": "Annotations"}
-"""The same of the whole, where it is not about one by its name."""
+"""For parts without a name, the word for all parts of their kind together."""
 _SCHEMAS: Final = {"inputSchema", "outputSchema"}
 _MAPS: Final = {"annotations", "_meta"}
 
@@ -61,30 +61,31 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a definition that differs, such as an argument, in the words that people use."""
+    """A part of a definition, such as an argument, in which two definitions differ."""
 
     what: str
     """What the part is: "Description", "Argument", …"""
     name: str
-    """Its name, where a tool has several of the kind: text of the server."""
+    """The part's name, if a tool can have several of its kind. It is text of the server."""
     kind: str
     """`added`, `removed` or `changed`."""
     changes: tuple[Change, ...]
-    """What differs in it; the path of a change is within the part, empty for the part itself."""
+    """The differences. The path of each is within the part, and empty for the part itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The first `SHOWN` differences by the part that they are in, and in `more` the number of further ones. Definitions
-    that are equal, or differ only in the order of their parts, have none."""
+    """The first `SHOWN` differences, grouped by part; `more` is the number of further ones. The order of parts in a
+    definition makes no difference."""
 
     parts: tuple[Part, ...]
     more: int
 
 
 def changes(before: dict[str, Any] | None, after: dict[str, Any] | None) -> Changes:
-    """The values that differ between two definitions, or are missing in one, in the order of the newer definition. What
-    is required is told at each argument, and a list of plain values, such as the choices of an `enum`, as one value."""
+    """The values that differ between two definitions, or are missing in one, in the order of the newer definition.
+    Whether an argument is required counts as a value of that argument, and a list of plain values, such as the choices
+    of an `enum`, as one value."""
     old, new = (dict(_told(one)) if one else {} for one in (before, after))
     places = [*new, *(place for place in old if place not in new)]
     found = [place for place in places if old.get(place) != new.get(place)]
@@ -106,8 +107,8 @@ def changes(before: dict[str, Any] | None, after: dict[str, Any] | None) -> Chan
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of two texts that are compared. `kind` is `same`, `removed`, `added`, or `left out` for any number of
-    equal ones."""
+    """A line of a comparison of two texts. `kind` is `same`, `removed`, `added`, or `left out`, which stands for any
+    number of equal lines."""
 
     kind: str
     text: str
@@ -123,7 +124,7 @@ class LineChanges:
 
 
 def line_changes(before: str, after: str) -> LineChanges:
-    """What differs between two texts, line by line."""
+    """Compare two texts line by line."""
     old, new = (text.split("\n") if text else [] for text in (before, after))
     cut = max(len(old), len(new)) > LINES
     old, new = old[:LINES], new[:LINES]
@@ -169,7 +170,7 @@ def of_arguments(before: dict[str, Any], after: dict[str, Any]) -> Changes:
 
 
 def _told(definition: dict[str, Any]) -> Iterator[tuple[_Place, str]]:
-    """Each value of a definition, as JSON, with the part that it is in and its path within the part."""
+    """All values of a definition, as JSON text, each with its part and its path within the part."""
     for key, value in definition.items():
         what = _PARTS.get(key, "")
         if key in _SCHEMAS and isinstance(value, dict):
@@ -183,7 +184,7 @@ def _told(definition: dict[str, Any]) -> Iterator[tuple[_Place, str]]:
 
 
 def _schema(schema: dict[str, Any], what: str, names: _Path) -> Iterator[tuple[_Place, str]]:
-    """The same for a JSON schema, whose properties are parts of their own."""
+    """As `_told`, for a JSON schema, whose properties are parts of their own."""
     properties, required = schema.get("properties"), schema.get("required")
     inner = properties if isinstance(properties, dict) else {}
     flags = _flags(required, inner)
@@ -221,7 +222,8 @@ def _dotted(names: _Path) -> str:
 
 
 def _leaves(value: Any, path: _Path) -> Iterator[tuple[_Path, str]]:
-    """Each scalar or empty container with its path, as JSON, so that the string "1" and the number 1 differ."""
+    """Each scalar or empty container, with its path. Values are JSON text, in which the string "1" and the number 1
+    differ."""
     if isinstance(value, dict) and value:
         for name, inner in value.items():
             yield from _leaves(inner, (*path, ("object", name)))
@@ -247,8 +249,8 @@ def _differs_at(one: str, other: str) -> int:
 
 
 def _part(text: str, start: int, *, quoted: bool) -> str:
-    """The part of a value that is shown: `LONGEST` characters from `start`, with an ellipsis where text is cut off.
-    `quoted`: a string keeps its quotes."""
+    """What is shown of a value: `LONGEST` characters from `start`, with an ellipsis where text is cut off. `quoted`: a
+    string keeps its quotes."""
     if not start and len(text) <= LONGEST and not quoted:
         return text[1:-1] if _plain(text) else text
     return f"{'…' if start else ''}{text[start : start + LONGEST]}{'…' if len(text) > start + LONGEST else ''}"

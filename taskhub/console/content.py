@@ -16,16 +16,17 @@ from taskhub.lib.addresses import web_address as read_address
 from taskhub.lib.signs import visible_json
 
 IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""Image types that are shown. SVG is not, since it may hold scripts and references."""
+"""Image types that are shown. Not SVG, which may contain scripts and references."""
 
 MAX_IMAGE: Final = 2_000_000
 MAX_TEXT: Final = 200_000
 FOLD_CHARACTERS: Final = 20_000
-"""Characters that a task's page shows of a result, of its raw JSON, and of the arguments. The download is complete."""
+"""How many characters a task's page shows of a result, of its raw JSON, and of the arguments. Downloads are
+complete."""
 FOLD_LINES: Final = 200
-"""Lines that a task's page shows of a result, of its raw JSON, and of the arguments."""
+"""How many lines a task's page shows of a result, of its raw JSON, and of the arguments."""
 FOLD_BLOCKS: Final = 100
-"""Content blocks of a result, and members of the arguments object, that a task's page shows."""
+"""How many content blocks of a result, and members of the arguments object, a task's page shows."""
 
 
 _LIKE_ANOTHER: Final = re.compile(r"\s*(?:[\[{]|(?:true|false|null|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*\Z)")
@@ -33,7 +34,7 @@ _LIKE_ANOTHER: Final = re.compile(r"\s*(?:[\[{]|(?:true|false|null|-?\d+(?:\.\d+
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A URL as a page offers it: the parsed `address` to open, or the `problem` with it, worded as the end of a
+    """A URL as a page offers it: the parsed `address` to open, or the `problem` with the URL, worded as the end of a
     sentence."""
 
     url: str

@@ -12,7 +12,8 @@ from django_htmx.http import HttpResponseClientRedirect
 from taskhub.lib.signs import spelled
 
 REQUEST_SECONDS: Final = 30
-"""Seconds that the console's pages wait for a response: longer than a request may wait for a lane and the database."""
+"""Seconds that pages wait for a response to an htmx request: longer than a request may wait for a lane and the
+database."""
 CONFIG: Final[dict[str, Any]] = {
     "allowEval": False,
     "includeIndicatorStyles": False,
@@ -62,6 +63,5 @@ def leave(request: HttpRequest, url: str) -> HttpResponse:
 
 
 def in_words(message: str, status: int) -> HttpResponse:
-    """An error message for htmx as plain text. failed.js shows it beside the button that was pressed, where there is no
-    room for a page."""
+    """An error message for htmx as plain text, which failed.js shows beside the button that was pressed."""
     return HttpResponse(spelled(message), status=status, content_type="text/plain; charset=utf-8")

@@ -1,4 +1,4 @@
-"""The 503 response for any request that Django would serve, whether or not a view was reached."""
+"""The 503 response for any request that Django serves, whether or not it reached a view."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def person_middleware(get_response: Callable[[HttpRequest], HttpResponse]) -> Ca
         user = request.user
         person: Person | None = person_of(user.pk, user.get_username()) if user.is_authenticated else None
         request.person = person  # type: ignore[attr-defined]  # console/requests.py types it for views
-        # The password was made for this person by somebody else: until they change it, they see and do nothing else.
+        # Somebody else has set this person's password. Until they change it, every other page leads there.
         if person is not None and person.password_due and request.path not in {reverse(name) for name in OPEN}:
             return leave(request, reverse("account_change_password"))
         return get_response(request)

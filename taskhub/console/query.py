@@ -48,7 +48,7 @@ def moment(request: HttpRequest, name: str, *, now: datetime) -> datetime | None
         found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
-    # Arithmetic near the ends of the calendar overflows; there are no events that far away.
+    # Date arithmetic overflows near the years 1 and 9999, where there are no events anyway.
     return found if 1970 <= found.year <= 9000 else None
 
 
@@ -58,6 +58,6 @@ def storable(value: str) -> bool:
 
 
 def url(**parts: object) -> str:
-    """A query string of the values that are set, with its question mark; `?` alone if none is set, because an empty
-    `href` would keep the query of the page."""
+    """A query string of those values that are not empty, with its question mark. `?` alone if all are empty, because an
+    empty `href` would keep the query of the page."""
     return "?" + urlencode({name: value for name, value in parts.items() if value not in ("", None)})

@@ -22,19 +22,20 @@ class Words:
 
     name: str
     noun: str
-    """What the task waits for, as in “waiting for an answer”."""
+    """The thing that the task waits for, as in “waiting for an answer”."""
     icon: str
     title: str
     """The heading of an open question."""
     closed: str
     """The heading of a closed question."""
     wants: str
-    """What the tool asks for, as it follows the tool's name in the inbox; empty if the inbox quotes the question."""
+    """The words after the tool's name in the inbox, such as what the tool asks for; empty if the inbox quotes the
+    question."""
     form: Callable[[dict[str, Any], Any], forms.Form | None]
     """Makes the form from the question's params and the posted data; `None` if there is nothing to fill in. Raises
     `Invalid` for params that do not describe a form."""
     declared: str = ""
-    """Its word in the list of the kinds that a client declares to answer."""
+    """The word for this kind in the list of the kinds that a client declares to answer."""
     instead: str = ""
     """Who answers such questions if the client does not declare this kind."""
 
@@ -144,7 +145,7 @@ def words_of(question: Question) -> Words:
 
 
 def of_clients() -> Iterator[tuple[QuestionKind, dict[str, Any], Words]]:
-    """Each kind of question that a client can declare to answer, with the least params of such a question and its
+    """Each kind of question that a client can declare to answer, with minimal params of such a question and the kind's
     words."""
     for kind in METHODS:
         yield kind, {}, WORDS[kind]

@@ -18,13 +18,13 @@ from taskhub.domain.hints.generation import heard
 MOST_SHARED: Final = 64
 """How many partials a process keeps: the most recently used."""
 SHARED_SECONDS: Final = 5.0
-"""Seconds that a partial is reused at most, even if no hint arrives, since a hint may be lost."""
+"""The most seconds for which a partial is reused, even if no hint arrives, because a hint may be lost."""
 
 
 @dataclass
 class _Part:
-    """A rendered partial, with the tenant's count of news (`generation.heard`) from before it was read. The lock
-    `making` is held while the part is checked or renewed."""
+    """A rendered partial, with the tenant's count of news (`generation.heard`) from before its data was read. The lock
+    `making` is held while the partial is checked or rendered again."""
 
     making: threading.Lock = field(default_factory=threading.Lock)
     heard: int = -1
@@ -40,8 +40,7 @@ def shared(request: ConsoleRequest, element: str, make: Callable[[], HttpRespons
     """`make()`, or its earlier content for a person of the same tenant and role at the same URL, if no news arrived
     since.
 
-    Only requests that `element` triggers itself, on a hint, are served from the cache. A person's click always reads
-    anew.
+    Only requests that `element` sends by itself, on a hint, are served from the cache, never a person's click.
     """
     if request.htmx.trigger != element:
         return make()

@@ -136,7 +136,7 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """A time within a sentence, drawn as the running time since then, or with `spent=False` by the tag `ago`."""
+    """A time within a sentence. It is drawn as a running clock since then, or, with `spent=False`, by the tag `ago`."""
 
     at: datetime
     spent: bool = True
@@ -146,16 +146,16 @@ Told = tuple[str | Time, ...]
 """A sentence in parts: text and times."""
 
 _ASKED_AGAIN: Final = frozenset({"tool_changed", "approved_tool_changed", "approved_call_changed", "approver_left"})
-"""The reasons of `th_unfit` for which a claim asks for an approval. For the others it ends the call."""
+"""The reasons (of `th_unfit`) for which a claim asks for another approval. For any other reason it ends the call."""
 _ENDED: Final = frozenset({"server_removed", "client_locked_out", "tool_turned_off", "tool_not_offered"})
-"""The reasons that the error of a call names which a claim has ended."""
+"""The reasons in the error of a call that a claim has ended."""
 
 OTHERWISE: Final = {
     Otherwise.DENY: "it is denied",
     Otherwise.ALLOW: "it runs all the same",
     Otherwise.ESCALATE: "another group is asked",
 }
-"""What happens to a call that nobody decides on in time, before the time of that."""
+"""What happens to a call on which nobody decides in time, worded for a sentence that ends with the time."""
 LANE_HEIGHT: Final = 40
 FOLDED: Final = 0.55
 """A stretch without events is folded if it takes more than this share of the timeline."""
@@ -167,9 +167,9 @@ PACE_FROM: Final = 10.0
 FURTHEST: Final = 10 * 365 * 86_400.0
 """The latest end that is predicted, in seconds after the start of the run."""
 LATE: Final = timedelta(seconds=5)
-"""How long after a poll was due the page says that nobody polls."""
+"""If a poll is overdue for so long, the page says that nobody polls."""
 NEAR: Final = 80
-"""Percent of its time limit after which a run without progress is reported as close to the limit."""
+"""A run without progress is reported as close to its time limit after so many percent of the limit."""
 
 
 def why(detail: TaskDetail, now: datetime) -> Told:
@@ -260,14 +260,14 @@ def _approvals(detail: TaskDetail) -> list[TaskQuestion]:
 
 
 def asked_again(detail: TaskDetail, question_id: int) -> str:
-    """That the call needs another approval besides that of this question, since something has changed, as a sentence;
-    empty if it does not."""
+    """A sentence that says that the call needs another approval than that of this question, because something has
+    changed; empty if it does not."""
     if any(asked.id > question_id and asked.state is QuestionState.OPEN for asked in _approvals(detail)):
         return (
             "The call, its tool, its preview or the rules have changed meanwhile, so another approval has been asked"
             " for."
         )
-    # Whoever claims the call asks again (`th_hold_back`). A call that runs was compared before.
+    # The next claim of the call asks for the approval (`th_hold_back`). A running call was checked at its claim.
     outdated = any(asked.id == question_id and asked.outdated for asked in _approvals(detail))
     if outdated and detail.task.state is not State.WORKING:
         return "The tool has changed meanwhile, so another approval will be asked for, with what has changed."
@@ -275,13 +275,13 @@ def asked_again(detail: TaskDetail, question_id: int) -> str:
 
 
 def never(detail: TaskDetail) -> str:
-    """Why the call does not run, whoever lets it, as a sentence; empty if it may run."""
+    """Why the call will never run, even if people approve it, as a sentence; empty if it may run."""
     task, why = detail.task, detail.unfit_why
     if task.state in TERMINAL:
-        # A worker was faster than the page.
+        # A worker has ended the call since the page was drawn.
         return f"{task.message}." if _ended_unfit(task.error_json) else ""
     if not detail.unfit or detail.unfit in _ASKED_AGAIN:
-        # To the claim a tool that is gone matters once the call is approved.
+        # A claim ends an approved call whose tool is gone.
         if not (detail.tool_gone and _approvals(detail)):
             return ""
         why = words("tool_not_offered")
@@ -289,8 +289,8 @@ def never(detail: TaskDetail) -> str:
 
 
 def held_up(detail: TaskDetail, now: datetime) -> str:
-    """Why the call cannot run yet, or ever, although no question is open, as a sentence; empty if it only needs a free
-    slot."""
+    """Why the call cannot run yet, or will never run, although no question is open, as a sentence; empty if it only
+    needs a free slot."""
     if not detail.server_enabled and not detail.server_removed:
         return f"{words('paused', detail.server)}."
     if ends := never(detail):
@@ -334,7 +334,7 @@ def _why_working(detail: TaskDetail, now: datetime) -> Told:
 
 
 def _why_deferred(detail: TaskDetail, attempt: AttemptRow, poll_at: datetime, number: str, now: datetime) -> Told:
-    """Of a call that its server runs as a task of its own."""
+    """The explanation for a call that its server runs as a task of its own."""
     since = Time(attempt.deferred_at or attempt.started_at)
     told: Told = (f"Running at server {detail.server}, as a task of its own, for ", since, f"{number}.")
     if detail.task.cancel_requested_at:
@@ -362,8 +362,8 @@ def _limit(detail: TaskDetail, now: datetime) -> str:
 
 
 def _stops_at(detail: TaskDetail, now: datetime) -> datetime | None:
-    """When the current run reaches its time limit; `None` if none is running. Time during which a live question was
-    open does not count."""
+    """When the current run reaches its time limit; `None` if there is no run. The time for which the tool waited for an
+    answer is added to the limit."""
     if detail.task.state is not State.WORKING or not detail.attempts:
         return None
     begun = detail.attempts[-1].started_at
@@ -426,7 +426,7 @@ def _moment(event: TaskEvent) -> Moment:
     if event.action == "task.write.stale":
         note = f"{after.get('write', 'write')} under lease {after.get('epoch')}, current lease {after.get('current')}"
     elif event.action == "task.left":
-        note = ""  # the event's reason only repeats that the caller left
+        note = ""  # the event's reason only says again that the caller left
     elif event.action.startswith("task.") and not note:
         note = str(after.get("message") or "")
     return Moment(

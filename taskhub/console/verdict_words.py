@@ -1,4 +1,4 @@
-"""What rules say of calls, in words."""
+"""The verdicts of rules on calls, in words."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ WOULD: Final = {Then.HIDE: "hidden it", Then.DENY: "denied it", Then.ASK: "asked
 
 
 def unknown_words(unknown: Collection[Unknown]) -> str:
-    """What a verdict depends on."""
+    """The facts that are not known yet and on which a verdict depends, in words."""
     found = [words for one, words in UNKNOWN.items() if one in unknown]
     return " and ".join(filter(None, [", ".join(found[:-1]), *found[-1:]]))
 
 
 def why_words(step: Step) -> str:
-    """What a rule has to do with a call."""
+    """How a rule takes part in the verdict on a call, in words."""
     words = f"on trial: it would have {WOULD[step.rule.then]}" if step.why is Why.TRIAL else WHY[step.why]
     return f"{words}, in doubt" if step.doubt else words
 
 
 def minutes(count: int) -> str:
-    """So many minutes, in the largest unit of which they are a whole number."""
+    """A number of minutes as text, in the largest unit that gives a whole number."""
     for size, unit in ((1_440, "d"), (60, "h")):
         if count % size == 0:
             return f"{count // size} {unit}"
@@ -47,7 +47,7 @@ def minutes(count: int) -> str:
 
 
 def called_words(called: Called) -> str:
-    """What becomes of a call."""
+    """What happens to a call, in words."""
     verdict = called.explained.verdict
     if called.then is Then.HIDE:
         return "The client does not know of the tool, and its call finds none."

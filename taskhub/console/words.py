@@ -44,7 +44,7 @@ def described(dialect: ClientDialect) -> Described:
         declares = (*declares, "tasks of its own")
     never = [*_about_tasks(dialect), *(words.instead for _, _, words in of_clients() if not answers[words.declared])]
     if dialect.revision == DECIDED_ONLY:
-        never = []  # what it asks for is asked of people alone
+        never = []  # its questions are for people only
     return Described(
         program=dialect.program,
         speaks=PROPOSALS.get(dialect.revision, f"MCP {dialect.revision}"),
@@ -56,8 +56,8 @@ def described(dialect: ClientDialect) -> Described:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """How long the calls of one program of a client wait and why, and whether the hub's own tools are `listed` to it,
-    as the client's page shows it."""
+    """How long the calls of one program of a client wait and why, and whether its tool list has the hub's own tools
+    (`listed`), as the client's page shows it."""
 
     program: str
     waits: str
@@ -79,7 +79,7 @@ def waiting(
         found.setdefault(
             (program_of(dialect.client_info), plain), Waiting(name, waits, listed=plain and settings.tools)
         )
-    for row in learned:  # of programs that made no call lately
+    for row in learned:  # programs that made no call lately
         waits = _patience(settings, {"name": row.program}, learned)
         found.setdefault((row.program, True), Waiting(row.program, waits, listed=settings.tools))
     return tuple(found.values())

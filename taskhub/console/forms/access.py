@@ -93,7 +93,7 @@ class TokenForm(ConsoleForm):
 
 
 class LeaveTasksForm(ConsoleForm):
-    """What to do with the live tasks of a client that is locked out."""
+    """Asks what to do with the live tasks of a client that is locked out."""
 
     tasks = forms.ChoiceField(
         required=False,
@@ -113,7 +113,8 @@ class LeaveTasksForm(ConsoleForm):
 
 
 class WaitingForm(ConsoleForm):
-    """How long a client's plain calls wait for a result, and whether the hub's own tools are listed to it."""
+    """Sets how long a client's plain calls wait for a result, and whether the client's tool list has the hub's own
+    tools."""
 
     first = "patience"
     patience = Whole(
@@ -141,7 +142,7 @@ class WaitingForm(ConsoleForm):
         ]
 
     def clean_hub_tools(self) -> bool | None:
-        """Whether the tools are listed to the client; `None` to follow the setting `TASKHUB_HUB_TOOLS`."""
+        """Whether the tool list has the hub's own tools; `None` to follow the setting `TASKHUB_HUB_TOOLS`."""
         answers = {"": None, "yes": True, "no": False}
         if self.cleaned_data["hub_tools"] not in answers:
             raise forms.ValidationError("Choose yes, no, or as the setting says.")
@@ -216,7 +217,7 @@ class ConsentForm(ConsoleForm):
         ]
 
     def clean_grant(self) -> tuple[str, ...]:
-        """Refuses an empty grant: for that there is a button to deny."""
+        """Refuses an empty grant; to deny consent there is a button."""
         grant = tuple(self.cleaned_data["grant"])
         if not grant:
             raise forms.ValidationError("Tick what it may do, or deny it everything.")

@@ -26,7 +26,8 @@ class ConsoleForm(forms.Form):
 
     @property
     def focus(self) -> str:
-        """The field to focus: the first with an error, else `first`; empty if only the form as a whole has an error."""
+        """The field to focus: the first with an error, else `first`; empty if there are errors, but none about a
+        field."""
         return next((name for name in self.fields if name in self.errors), "" if self.errors else self.first)
 
     def refuse(self, error: TaskHubError) -> None:
@@ -62,8 +63,8 @@ class Typed(forms.CharField):
 
 
 class Whole(Typed):
-    """A whole number. The limits are those of the browser's input; the use case checks them. An empty input is `None`
-    with `optional`, and an error without."""
+    """A whole number. The limits are only for the browser's input; the use case checks them. An empty input is `None`
+    if the field is `optional`, else an error."""
 
     def __init__(
         self, *, low: int, high: int, demanded: bool = False, optional: bool = False, refusal: str = "", **options: Any

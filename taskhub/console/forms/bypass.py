@@ -15,7 +15,7 @@ DEFAULT_MINUTES: Final = 30
 
 
 class BypassForm(ConsoleForm):
-    """Says for how long, why, and at which server nobody is asked."""
+    """Asks for how long, why, and for which servers the bypass is."""
 
     first = "reason"
 

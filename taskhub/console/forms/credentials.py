@@ -23,7 +23,7 @@ WAYS = (
 
 
 class ServerOAuthForm(ConsoleForm):
-    """How the hub is authorized at a server."""
+    """Sets how the hub is authorized at a server by OAuth."""
 
     first = "way"
     aliases: ClassVar[dict[str, str]] = {

@@ -1,7 +1,7 @@
 """The form with which people change arguments of a call before they approve it.
 
-It is made from the tool's schema, as the forms that tools ask for are. An argument that such a form cannot hold, or not
-without changing it, is edited as JSON.
+It is made from the tool's schema, in the same way as forms that tools ask people to fill in. An argument that has no
+suitable input, or that the input would change, is edited as JSON.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FREE: Final = ("string", "integer", "number", "boolean", "array")
 
 
 class EditForm(forms.Form):
-    """Changes arguments of a call. `arguments` are all of them as posted, once it is valid. Inputs are named `f0`,
+    """Changes arguments of a call. After validation, `arguments` has all arguments of the call. Inputs are named `f0`,
     `f1`, …"""
 
     reason = forms.CharField(
@@ -75,20 +75,20 @@ class EditForm(forms.Form):
         return cleaned
 
     def show(self, mark: str) -> None:
-        """Have this mark sent, which says what was shown (`domain.tasks.edits.Proposal`)."""
+        """Put the mark of what was shown (`domain.tasks.edits.Proposal`) into the form, so that it is sent with it."""
         posted: Any = self.data
         self.data = posted = posted.copy()
         posted["mark"] = mark
 
     def confirm(self, tool: str) -> None:
-        """Have the name of the tool typed."""
+        """Require that the name of the tool is typed."""
         self.confirms = tool
         self.fields["confirmed"].help_text = format_html(
             "This call is critical: to approve it, type <code>{}</code>", spelled(tool)
         )
 
     def refuse(self, error: TaskHubError) -> None:
-        """Show the use case's error beside what it is about."""
+        """Show the use case's error beside the input that it is about."""
         told = str(error.data.get("field", ""))
         inputs = {field.name: f"f{number}" for number, field in enumerate(self.wanted)}
         name = inputs.get(told, told if told == "confirmed" else "")
@@ -116,7 +116,7 @@ def _field(name: str, rule: Any, required: bool, value: Any) -> Field:
             pass
         else:
             if found.kind == "boolean":
-                # As a choice: a box could not say that the argument is not given.
+                # A choice, because a checkbox could not say that the argument is missing.
                 found = replace(found, kind="choice", choices=(("true", "true"), ("false", "false")))
                 default = json.dumps(default) if isinstance(default, bool) else default
             elif isinstance(value, str) and (len(value) > LONG_TEXT // 2 or "\n" in value):
@@ -136,7 +136,8 @@ def _field(name: str, rule: Any, required: bool, value: Any) -> Field:
 
 
 def _plain(rule: Any) -> dict[str, Any] | None:
-    """The schema of an argument if a form may ask for it: of one type. An optional one may be null besides."""
+    """The schema of an argument that a form can ask for, which has one type and may also allow null; `None` for any
+    other."""
     if not isinstance(rule, dict):
         return None
     either = rule.get("anyOf")
@@ -153,7 +154,7 @@ def _plain(rule: Any) -> dict[str, Any] | None:
 
 
 def _gives_back(field: Field, value: Any) -> bool:
-    """Whether the input of the field, left as it is, gives the value back."""
+    """Whether the field's input, if nobody changes it, is read as exactly this value."""
     if isinstance(value, str) and (
         invisible(value) or ("\n" in value and (field.format or (field.max_length or 0) <= LONG_TEXT))
     ):
@@ -173,7 +174,7 @@ def _is_bool(field: Field) -> bool:
 
 
 def _value(field: Field, raw: Any) -> tuple[Any, str]:
-    """The value that was posted, and the problem with it."""
+    """The posted value as JSON, and the problem with it (empty for none)."""
     if field.kind == _JSON:
         return _from_json(str(raw or ""))
     value, problem = json_value(field, raw)
@@ -195,7 +196,7 @@ def _from_json(text: str) -> tuple[Any, str]:
 
 
 def _as_json(value: Any) -> str:
-    """The value as JSON; with characters that nobody sees as escapes."""
+    """The value as JSON, with invisible characters as escapes."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
     return json.dumps(value, indent=2) if invisible(text.replace("\n", "")) else text
 

@@ -36,7 +36,7 @@ class TaskFilters(Filters):
     tool = picked((), label="Tool")
     client = picked((), label="Client")
     age = picked((), label="Time")
-    # Drawn outside of the form, beside the tabs, since the tabs are replaced together with the rows.
+    # Drawn outside of the form, beside the tabs, because it must be replaced together with tabs and rows.
     state = forms.CharField(required=False, widget=forms.HiddenInput(attrs={"form": "filters"}))
 
 
@@ -48,8 +48,7 @@ class ClientFilters(Filters):
 
 
 class ReachFilters(Filters):
-    """The filter of two lists: the tools that a client may call, on the client's page, and the clients that may call a
-    tool, on the tool's page. It searches for a name."""
+    """Searches for a name, in the tools that a client may call, or the clients that may call a tool."""
 
     q = Typed(label="Name", attrs=SEARCH)
 

@@ -13,16 +13,16 @@ from taskhub.core.errors import Invalid
 from taskhub.domain.catalogue.server_files import Placeholder, ServersFile
 
 MAX_BYTES: Final = 65_536
-"""Bytes of a file; `manage.py server import` takes larger ones."""
+"""The most bytes of a file; `manage.py server import` accepts larger ones."""
 MAX_VALUES: Final = 200
-"""Values that a file may ask for."""
+"""The most values that a file may ask for."""
 
 
 class _Pasted(forms.Textarea):
-    """A text that is not sent back, since secrets may stand in it."""
+    """A text area whose text is never sent back to the browser, because it may contain secrets."""
 
     def format_value(self, value: Any) -> None:
-        """No value: the text is not sent back."""
+        """Returns `None`, so that nothing is filled in."""
 
 
 class ImportForm(ConsoleForm):
@@ -44,7 +44,7 @@ class ImportForm(ConsoleForm):
     file = forms.FileField(required=False, label="Or choose the file", allow_empty_file=True)
 
     def clean(self) -> dict[str, Any]:
-        """Check that a file was either pasted or uploaded, and put what is in it into `text`."""
+        """Check that a file was either pasted or uploaded, and put its content into `text`."""
         typed = self.cleaned_data
         text, file = typed.get("text") or "", typed.get("file")
         if bool(text.strip()) == (file is not None):
@@ -62,8 +62,8 @@ class ImportForm(ConsoleForm):
 
 
 class ImportValuesForm(ConsoleForm):
-    """The values that a file asks for, each in a field `value-N`. For an entry of the registry also the name of the new
-    server. `sealed` is the file, encrypted."""
+    """Asks for the values that a file needs, each in a field `value-N`, and for an entry of the registry also for the
+    name of the new server. `sealed` is the file, encrypted."""
 
     first: ClassVar[str] = "value-0"
     sealed = forms.CharField(required=False, widget=forms.HiddenInput)
@@ -88,7 +88,7 @@ class ImportValuesForm(ConsoleForm):
 
     @property
     def retype(self) -> bool:
-        """Whether secrets have to be typed again, because the form is shown again and does not repeat them."""
+        """Whether secrets have to be typed again, because a form that is shown again does not repeat them."""
         return bool(self.errors) and any(each.hidden and self[name].data for name, each in self.asked.items())
 
     def values(self) -> dict[str, str]:

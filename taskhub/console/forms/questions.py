@@ -101,7 +101,7 @@ class RootsForm(forms.Form):
 
 
 def tool_name() -> forms.CharField:
-    """The input of the name of the tool, which has to be typed to approve a critical call."""
+    """The input in which the tool's name has to be typed to approve a critical call."""
     return forms.CharField(
         required=False,
         max_length=200,
@@ -113,8 +113,8 @@ def tool_name() -> forms.CharField:
 
 
 class DecisionForm(forms.Form):
-    """Approves or rejects a call. A rejection needs a reason, which the calling agent reads. `confirms`: the name of
-    the tool, where it has to be typed to approve the call."""
+    """Approves or rejects a call. A rejection needs a reason, which the calling agent reads. `confirms`: the tool's
+    name, if it has to be typed to approve the call."""
 
     verdict = forms.ChoiceField(
         choices=[("approve", "Approve"), ("reject", "Reject")],
@@ -138,8 +138,8 @@ class DecisionForm(forms.Form):
 
 
 class RulingForm(forms.Form):
-    """Rules whether a tool ran whose run was lost. `structured`: the tool has an output schema, so that its result is
-    JSON. It is sent twice: the second time `confirmed`, after a look at what follows."""
+    """Rules, for a lost run, whether the tool ran. `structured`: the tool has an output schema, so its result is JSON.
+    The form is sent twice: the second time with `confirmed`, after the person has seen the consequences."""
 
     verdict = forms.ChoiceField(
         choices=[("ran", "It ran"), ("unrun", "It did not run")],
@@ -194,7 +194,7 @@ class ReasonForm(forms.Form):
 
 
 def form_field(field: Field) -> forms.Field:
-    """The input of a field."""
+    """The Django form field for a `Field` record."""
     common: dict[str, Any] = {
         "label": field.title,
         "required": False,
@@ -218,7 +218,8 @@ def form_field(field: Field) -> forms.Field:
         made.hidden_widget = forms.MultipleHiddenInput
     else:
         made = _free_field(field, common)
-    # This marks the field as required. The browser must not check, or its messages would differ from ours.
+    # The label shows that the field is required. The browser must not check it, because its messages would differ from
+    # ours.
     made.widget.is_required = field.required
     return made
 

@@ -1,4 +1,4 @@
-"""The form of a call that rules are tried on."""
+"""The form for a call on which rules are tried."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ class Moment(forms.TextInput):
 
 
 class CallForm(ConsoleForm):
-    """A client, a tool and arguments. Its names begin with `call_`, since it is also a part of the form of a rule."""
+    """A client, a tool and arguments. Names of its fields begin with `call_`, because it is also used inside the form
+    of a rule."""
 
     call_client = picked((), label="Client")
     call_tool = picked((), label="Tool")

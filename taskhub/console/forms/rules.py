@@ -63,7 +63,7 @@ COMPARISONS: Final = {
     Comparison.PRESENT: "is present",
 }
 MOST_TOOLS: Final = 1_000
-"""Tools that the select offers. Further ones can be named in the expression."""
+"""The most tools that the select offers. Others can be named in the expression."""
 
 
 def _reason() -> Typed:
@@ -87,14 +87,15 @@ class ChangeForm(ConsoleForm):
         return -1 if found is None else found
 
     def refuse(self, error: TaskHubError) -> None:
-        """As in every form; an error about a rule that the form does not show names its position."""
+        """As `ConsoleForm.refuse`; the message of an error about a rule that the form does not show names that rule's
+        position."""
         told = str(error.data.get("field", ""))
         if found := re.match(r"rules\.(\d+)\.", told):
             error = Invalid(f"Rule {int(found[1]) + 1}: {error.message}")
         super().refuse(error)
 
     def show_version(self, version: int) -> None:
-        """Let the refused form be sent again, for the version that is in force now."""
+        """Make the refused form refer to the version that is in force now, so that it can be sent again."""
         self._type(expected=str(version))
 
     def _type(self, **texts: str) -> None:
@@ -218,7 +219,7 @@ class RuleForm(ChangeForm):
         self.fields["tool"].widget.choices = choices
 
     def built(self) -> str:
-        """The expression with the condition that the builder says. Raises `Invalid` naming the field."""
+        """The expression with the builder's condition added. Raises `Invalid` naming the field."""
         picked_tool, argument = self.cleaned_data["tool"], self.cleaned_data["argument"]
         found = self.tools.get(picked_tool)
         conditions = []
@@ -248,7 +249,7 @@ class RuleForm(ChangeForm):
         self._type(when=when, argument="", value="")
 
     def rule(self) -> Rule:
-        """The posted rule. What does not apply to what it does is left out; the use case checks the rest."""
+        """The posted rule, without the fields that do not apply to its kind (`then`). The use case checks the rest."""
         posted = self.cleaned_data
         if posted["then"] not in set(Then):
             raise Invalid("Choose what the rule does.", field="then")
@@ -290,8 +291,8 @@ class RuleForm(ChangeForm):
         return Preview(tool=tool, arguments=given.arguments)
 
     def shown(self) -> Rule:
-        """The rule as far as warnings are about it: what it does, when, and who is asked. Raises `Invalid`
-        where it does nothing."""
+        """The rule with the fields that warnings are about: what it does, when, and who is asked. Raises `Invalid` if
+        it is not chosen what the rule does."""
         then = str(self["then"].value() or "")
         if then not in set(Then):
             raise Invalid("Choose what the rule does.", field="then")
@@ -313,7 +314,8 @@ class RuleForm(ChangeForm):
         )
 
     def refuse_of(self, error: Invalid, place: int) -> None:
-        """Show the use case's error about the list, in which this rule stands at `place`, beside its field."""
+        """Show the use case's error about the list of rules, beside the field if it is about this rule, which is at
+        `place`."""
         told = str(error.data.get("field", ""))
         at, _, part = told.rpartition(".")
         if at == f"rules.{place}" or part == "name":
@@ -357,8 +359,8 @@ def _type_of(argument: str, tool: ToolRecord) -> str:
 
 
 def placed(rules: Iterable[Rule], rule: Rule, place: int | None, *, instead_of: str = "") -> tuple[list[Rule], int]:
-    """The list with the rule at this position, counted from 1, instead of the one that is named; without a position it
-    stands where that one stood, or last. The second value is its index."""
+    """The list with the rule at position `place`, counted from 1, and its index in the list. The rule replaces the one
+    named `instead_of`. Without `place` it takes that one's position, or else the last."""
     listed = list(rules)
     names = [one.name for one in listed]
     at = len(listed)

@@ -43,8 +43,8 @@ SECRET: Final = {"spellcheck": "false"}
 
 
 class Pairs(forms.Widget):
-    """A widget of names with secret values: the stored ones, whose values are not shown, then `SPARE_PAIRS` empty
-    ones. Values are never sent back: one that was typed has to be typed again where the form is refused."""
+    """A widget for names with secret values: the stored ones, whose values are not shown, then `SPARE_PAIRS` empty
+    ones. Values are never sent back to the browser, so if the form is refused they have to be typed again."""
 
     use_fieldset = True
 
@@ -71,7 +71,7 @@ class Pairs(forms.Widget):
 
 
 class Secrets(forms.Field):
-    """Names with secret values. Cleaned: the values by name, `None` for the stored one."""
+    """Names with secret values. The cleaned data has the values by name, with `None` to keep the stored value."""
 
     def __init__(self, one: str, **options: Any) -> None:
         super().__init__(required=False, widget=Pairs(one), **options)
@@ -90,7 +90,7 @@ class Secrets(forms.Field):
 
 
 class ServerFields(ConsoleForm):
-    """How a server is reached and used: what adding and editing one have in common."""
+    """How a server is reached and used: the fields that adding and editing a server share."""
 
     spec = Typed(
         label="Address or command",
@@ -169,7 +169,7 @@ class ServerFields(ConsoleForm):
         *("own_process", "headers", "environment", "directory"),
         *("connect_seconds", "calls_at_once", "review", "pinned"),
     )
-    """The fields that are folded away until one of them is needed."""
+    """The fields that are folded away unless one of them has a value or an error."""
 
     def usual_fields(self) -> list[forms.BoundField]:
         """The fields that are always shown."""
@@ -181,7 +181,7 @@ class ServerFields(ConsoleForm):
 
     @property
     def unfolded(self) -> bool:
-        """Whether the other fields are shown at once: one of them has a value or an error."""
+        """Whether the further fields are shown from the start, because one of them has a value or an error."""
         return any(name in self.errors or self[name].value() for name in self.further)
 
 
@@ -211,7 +211,7 @@ class ServerForm(ServerFields):
 
 
 class ServerEditForm(ServerFields):
-    """Changes a server; what is not typed stays as it is."""
+    """Changes a server. Secrets that are not typed again stay as they are."""
 
     first = "spec"
     shared = forms.BooleanField(
@@ -245,7 +245,7 @@ class ServerEditForm(ServerFields):
         )
 
     def edit(self) -> ServerEdit:
-        """What was typed."""
+        """The edit that was posted."""
         typed = self.cleaned_data
         return ServerEdit(
             spec=typed["spec"],
@@ -263,7 +263,7 @@ class ServerEditForm(ServerFields):
 
 
 class ServerDisableForm(ConsoleForm):
-    """Why a server is disabled."""
+    """Asks why a server is disabled."""
 
     reason = Typed(
         label=mark_safe('Reason <span class="soft">(optional)</span>'),
@@ -290,7 +290,7 @@ class ServerTokenForm(ConsoleForm):
 
 
 class ServerCallsForm(ConsoleForm):
-    """How many concurrent calls a server gets from each worker."""
+    """Sets how many concurrent calls a server gets from each worker."""
 
     first = "calls_at_once"
     calls_at_once = Whole(
@@ -401,7 +401,7 @@ class PolicyForm(ConsoleForm):
         return answers[self.cleaned_data["at_least_once"]]
 
     def offer_companions(self, tools: Iterable[ToolRow]) -> None:
-        """Offer the tools of the server that say that they only read."""
+        """Offer those tools of the server that are annotated as read-only."""
         saved = self.tool.companion.get("tool")
         fit = [row for row in tools if row.id != self.tool.id and row.gone_at is None and not row.rejected]
         choices = [(row.name, row.exposed_name) for row in fit if row.read_only or row.name == saved]
@@ -421,7 +421,7 @@ class PolicyForm(ConsoleForm):
         return found
 
     def clean_companion_arguments(self) -> dict[str, Any]:
-        """For each argument of the companion where it comes from."""
+        """For each argument of the companion, the source of its value."""
         found: dict[str, Any] = {}
         for line in self.cleaned_data["companion_arguments"].splitlines():
             if not line.strip():
@@ -480,7 +480,7 @@ def _saved(tool: ToolRow) -> dict[str, Any]:
 
 
 def _source(source: dict[str, Any]) -> str:
-    """Where an argument of a companion comes from, as it is typed."""
+    """The source of a companion's argument, as people type it."""
     if "argument" in source:
         return f"${source['argument']}"
     text = _typed(source["value"])
@@ -488,14 +488,14 @@ def _source(source: dict[str, Any]) -> str:
 
 
 def _typed(value: Any) -> str:
-    """The JSON value as it is typed: text as it is, unless it would be read as something else."""
+    """The JSON value as people type it: text without quotes, unless it would then be read as another type."""
     if isinstance(value, str) and _value(value) == value and value == value.strip():
         return value
     return json.dumps(value, ensure_ascii=False)
 
 
 def _value(text: str) -> Any:
-    """The typed text as the JSON value that it is, else as a string."""
+    """The typed text as a JSON value; as a string if it is not JSON."""
     try:
         return jsonx.decode(text.encode("utf-8", "replace"))
     except jsonx.JsonError:

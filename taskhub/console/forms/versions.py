@@ -11,8 +11,8 @@ from taskhub.lib.numbers import whole
 
 
 class VersionsForm(ConsoleForm):
-    """Chooses two of the versions of a tool, which are given newest first. By default these are the newest version and
-    the one before it; the number of a version that is not kept counts as not chosen."""
+    """Chooses two of a tool's versions, which are given newest first. By default: the newest, and the one before it.
+    The number of a version that is not kept is ignored."""
 
     before = picked((), label="From")
     after = picked((), label="To")

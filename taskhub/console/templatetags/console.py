@@ -85,13 +85,13 @@ GO_KEYS: Final = {
 @functools.lru_cache(maxsize=256)
 def _icon(name: str, size: int, css: str) -> str:
     attrs = {"class": css} if css else {}
-    # heroicons parses this SVG from its own files, so the result is safe to be marked as markup.
+    # The SVG comes from files of heroicons, so it is safe to mark it as markup.
     return str(heroicon_mini(name, size=size, aria_hidden="true", focusable="false", **attrs))
 
 
 @register.simple_tag
 def icon(name: str, size: int = 20, css: str = "") -> SafeString:
-    """An inline heroicon of the "mini" set, hidden from screen readers: a word stands beside it."""
+    """An inline heroicon of the "mini" set. It is hidden from screen readers, so put a word beside it."""
     return mark_safe(_icon(str(name), size, str(css)))  # noqa: S308
 
 
@@ -100,7 +100,7 @@ register.filter("asked", words_of)
 
 @register.simple_tag
 def badge(kind: str, icon_name: str, word: str) -> SafeString:
-    """A badge with icon and word. `kind`, its colour, is a state, or good, warn, danger, accent or empty."""
+    """A badge with icon and word. `kind` sets the colour: a state, `good`, `warn`, `danger`, `accent`, or empty."""
     return format_html('<span class="badge {}">{}{}</span>', kind, icon(icon_name), word)
 
 
@@ -111,12 +111,13 @@ NEWS: Final = {
     "gone": ("danger", "minus-circle", "Gone"),
     "changed": ("warn", "pencil-square", "Changed"),
 }
-"""The badge of something that is another than before: kind, icon and word."""
+"""The badges of things that are new, changed or gone: kind, icon and word."""
 
 
 @register.simple_tag
 def change_badge(kind: str) -> SafeString:
-    """What became of a tool, or of a part of its definition, as a badge; nothing for an empty `kind`."""
+    """A badge that says whether a tool, or a part of its definition, is new, changed or gone; nothing for an empty
+    `kind`."""
     return badge(*NEWS[kind]) if kind else mark_safe("")
 
 
@@ -126,7 +127,7 @@ THEN: Final = {
     Then.ASK: ("warn", "hand-raised", "Ask"),
     Then.ALLOW: ("good", "check-circle", "Allow"),
 }
-"""The badge of what a rule does: kind, icon and word."""
+"""The badges of what rules do: kind, icon and word."""
 
 
 @register.simple_tag
@@ -139,7 +140,7 @@ RISKS: Final = {
     Risk.HIGH: ("warn", "exclamation-triangle", "High risk"),
     Risk.CRITICAL: ("danger", "fire", "Critical"),
 }
-"""The badge of a risk that is not low: kind, icon and word."""
+"""The badges of risks, except a low one: kind, icon and word."""
 
 
 @register.simple_tag
@@ -150,7 +151,7 @@ def risk_badge(risk: str) -> SafeString:
 
 @register.simple_tag
 def sentence(asking: Asking) -> SafeString:
-    """What will happen, as the rule says it, with the values of the call marked."""
+    """The rule's sentence about what will happen, with the values of the call marked."""
     return format_html_join(
         "",
         "{}",
@@ -167,12 +168,12 @@ OUTCOMES: Final = {
     Then.ASK: ("warn", "hand-raised", "Asked"),
     Then.ALLOW: ("good", "check-circle", "Allowed"),
 }
-"""The badge of what becomes of a call: kind, icon and word."""
+"""The badges of what happens to calls: kind, icon and word."""
 
 
 @register.simple_tag
 def outcome_badge(then: str) -> SafeString:
-    """What becomes of a call, as a badge."""
+    """What happens to a call, as a badge."""
     return badge(*OUTCOMES[Then(then)])
 
 
@@ -279,7 +280,7 @@ def duration(value: timedelta | float | None) -> str:
 
 @register.filter
 def state_word(state: str) -> str:
-    """The word for a state or an outcome, as it stands within a sentence."""
+    """The word for a state or an outcome, for use within a sentence."""
     return WORDS_OF_STATES.get(state, str(state))
 
 
@@ -295,7 +296,7 @@ SAID: Final = {
 
 @register.filter
 def said(status: str) -> str:
-    """What a server said of its task last, within a sentence."""
+    """The last status of a server's task, for use within a sentence."""
     return SAID.get(status, str(status))
 
 
@@ -351,17 +352,17 @@ def _prose(code: str | None, name: str | None) -> str:
 
 
 MOST_SHOWN: Final = 200_000
-"""Characters that a page shows of one text."""
+"""How many characters of one text a page shows."""
 MOST_MARKS: Final = 1_000
-"""Marks for invisible characters that a page shows of one text: a mark takes far more room than its character. A run of
-one character has one mark."""
+"""How many marks for invisible characters a page shows in one text, because a mark is much longer than its character.
+Several equal characters in a row share one mark."""
 SHOWN_AS: Final = {"\n": "\u21b5", "\t": "\u21e5"}
 
 
 @register.filter
 def foreign(text: Any) -> SafeString:
-    """Foreign text (of clients, servers and tools) on one line, character by character as it is stored. Invisible
-    characters and line breaks are drawn as marks with a name; right-to-left text is isolated from its surroundings."""
+    """Foreign text (of clients, servers and tools) on one line, unchanged. Invisible characters and line breaks are
+    drawn as marks with a name; right-to-left text is isolated from its surroundings."""
     return _foreign(text, lines=False)
 
 
@@ -418,7 +419,7 @@ def number(value: float | None) -> str:
 
 @register.filter
 def percent(value: float | None, total: float | None) -> int | None:
-    """How much of `total` is done, 0 to 100; `None` without a total."""
+    """`value` as a percentage of `total`, from 0 to 100; `None` if there is no total."""
     if value is None or not total or total <= 0:
         return None
     return max(0, min(100, round(100 * value / total)))
@@ -514,8 +515,8 @@ def _going(person: Person | None) -> list[tuple[str, str, str]]:
 
 @register.simple_tag(takes_context=True)
 def query(context: template.Context, **changes: Any) -> str:
-    """The page's query string with `changes`; an empty value removes its key. The cursor `before` is dropped unless it
-    is given, since a changed filter starts at the first page."""
+    """The page's query string with `changes`; an empty value removes its key. The cursor `before` is dropped unless
+    `changes` has it, because a changed filter starts at the first page."""
     params = context["request"].GET.copy()
     params.pop("before", None)
     for key, value in changes.items():

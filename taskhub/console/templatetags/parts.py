@@ -1,10 +1,10 @@
 """Parts: the reusable components of pages, one template tag each.
 
 `{% notice "warning" role="status" %}…{% endnotice %}` draws `parts/notice.html` with the text between the tags as
-`content`. The first parameter may be given without its name. One with markup, or too long for its line, is given
-inside, as `{% slot title %}…{% endslot %}`. A name that is no parameter of the part is an HTML attribute of its
-element: `hx_get`, `data_copy`, `aria_label`, with a dash for each underscore, and those in `ATTRIBUTES`. Any other name
-is an error when the template is parsed, so that a misspelt one is noticed.
+`content`. The first parameter may be given without its name. A parameter with markup, or too long for its line, is
+given between the tags, as `{% slot title %}…{% endslot %}`. Other names are HTML attributes of the part's element:
+those in `ATTRIBUTES`, and those like `hx_get`, `data_copy` and `aria_label`, in which underscores become dashes. Any
+other name is an error when the template is parsed, so that a misspelt one is noticed.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def live(fetch: str, on: str) -> SafeString:
 
 @register.simple_tag
 def icon_for(name: str, look: str, size: int | None) -> SafeString:
-    """A button's icon; unless `size` is given, the button's look decides it."""
+    """A button's icon. Without `size`, its size depends on the button's look."""
     return icon(name, size or (16 if "small" in look.split() else 20)) if name else mark_safe("")
 
 

@@ -59,7 +59,7 @@ def application_detail(request: ConsoleRequest, pk: int) -> HttpResponse:
     try:
         found = control.find_application(request.caller, pk)
     except NotFound:
-        if wants_partial(request):  # the application was removed while its page was open
+        if wants_partial(request):  # the application was removed after the page was opened
             return leave(request, reverse("application-list"))
         raise
     return _detail(request, found, _form(found))

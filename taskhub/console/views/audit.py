@@ -26,14 +26,14 @@ from taskhub.domain.audit import reads as audit
 
 FIELDS: Final = ("action", "actor", "task", "door", "address", "since", "until", "text")
 CALLED: Final = {"door": "channel"}
-"""The page's name of a filter, where it differs from the URL's."""
+"""The names of filters on the page, if they differ from those in the URL."""
 COLUMNS: Final = (
     "id", "at", "action", "actor", "door", "address", "task", "client", "target", "reason", "before", "after",
 )  # fmt: skip
 FORMATS: Final = {"jsonl": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}
 NEWER_SHOWN: Final = 99
 MOST_STEPS: Final = 20
-"""How many times a search without matches goes on by itself, each time further back in the log."""
+"""How many times a search without matches continues by itself, each time further back in the log."""
 
 
 @page("audit.view")
@@ -93,8 +93,8 @@ def audit_list(request: ConsoleRequest) -> HttpResponse:
 
 
 def _live_part(request: ConsoleRequest, part: str, words: dict[str, str], wanted: audit.EventFilter) -> HttpResponse:
-    """The parts of the page that are refetched after a hint: the number of newer rows, and the line about the seals.
-    Never the rows, which would move while somebody reads them."""
+    """A part of the page that is refetched after a hint: the number of newer rows, or the line about the seals. The
+    rows are not refetched, because they would move while somebody reads them."""
     tenant_id = request.person.tenant_id
     if part == "seal":
         return render(request, "console/audit.html#seal", {"seal": audit.seal_status(tenant_id)})
@@ -121,7 +121,7 @@ def audit_export(request: ConsoleRequest) -> HttpResponse:
         raise Invalid("Choose a format: jsonl or csv.")
     words, wanted, ignored = _filter(request)
     if ignored:
-        # A list may show too much; a file must hold exactly what was asked for.
+        # A list may ignore a filter that it cannot understand; a file must contain exactly what was asked for.
         raise Invalid(f"This part of the query cannot be understood: {', '.join(ignored)}.")
     tenant_id = request.person.tenant_id
     up_to = begin_export(request.caller, form=form, query={name: value for name, value in words.items() if value})
@@ -218,8 +218,8 @@ def _csv_row(cells: tuple[str, ...] | list[str]) -> bytes:
 
 
 def _cell(value: object) -> str:
-    """The value as text that no spreadsheet takes for a formula. Names and reasons come from outside, and a cell that
-    begins with one of these characters would be calculated when the file is opened."""
+    """The value as text that no spreadsheet takes for a formula. Names and reasons come from outside, and a spreadsheet
+    would calculate a cell that begins with one of these characters."""
     if value is None:
         return ""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

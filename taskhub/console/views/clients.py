@@ -29,7 +29,7 @@ from taskhub.domain.clients.programs import SAMPLE_TOKEN, Program, grouped
 from taskhub.domain.oauth import reads as applications
 
 SHOWN_TOOLS: Final = 10
-"""Tools on the page of a client; a page of their own has all."""
+"""How many tools a client's page shows; another page has all of them."""
 _SPENT: Final = "spent_token_forms"
 
 
@@ -93,9 +93,10 @@ def token_issue(request: ConsoleRequest) -> HttpResponse:
 @page("client.manage")
 @require_safe
 def client_connect(request: ConsoleRequest) -> HttpResponse:
-    """What to paste into which program, with a placeholder for the token, which is shown only when it is issued.
+    """The text to paste into each program, with a placeholder for the token, because a token is shown only when it is
+    issued.
 
-    The parameter `client` adds where the tokens of that client come from.
+    With the parameter `client`, the page also says where the tokens of that client come from.
     """
     pk = query.number(request, "client")
     return render(
@@ -141,7 +142,7 @@ def client_toggle(request: ConsoleRequest, pk: int) -> HttpResponse:
 @page("client.manage")
 @require_POST
 def client_waiting(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """Set how long the client's plain calls wait, and whether the hub's tools are listed to it."""
+    """Set how long the client's plain calls wait, and whether its tool list has the hub's own tools."""
     client = control.find_client(request.caller, pk)
     form = WaitingForm(request.POST)
     if not form.is_valid():

@@ -32,8 +32,8 @@ _CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """A validated authorization request. `registration` is the application's row in django-oauth-toolkit. Of the scopes
-    that are `asked` for, `offer` are those that this person may grant, and `beyond` the others."""
+    """A validated authorization request. `registration` is the application's row in django-oauth-toolkit. `asked` are
+    the requested scopes; `offer` are those of them that this person may grant, and `beyond` the others."""
 
     registration: Any
     credentials: dict[str, Any]
@@ -53,7 +53,7 @@ class Wish:
 
     @property
     def leads_to(self) -> WebAddress:
-        """The parsed redirect URI. It was accepted by the same parser before."""
+        """The parsed redirect URI; parsing cannot fail, because it succeeded when the request was validated."""
         return web_address(self.redirect_uri)
 
     @property
@@ -191,8 +191,8 @@ def _vouching(registration: Any) -> WebAddress | None:
 
 
 def _refused(request: HttpRequest, why: str) -> HttpResponse:
-    """An error page for the person. Nothing is sent to the application, since it is not certain which one sent the
-    person."""
+    """An error page for the person. Nothing is sent to the application, because it is not certain which application
+    sent the person."""
     message = f"The program that sent you here cannot be signed in. {why}".strip()
     context = {"status": 400, "title": "That program cannot sign in", "message": message}
     return render(request, "error.html", context, status=400)

@@ -1,4 +1,5 @@
-"""Pages of OAuth towards servers: how one is authorized, the way to the authorization server and back."""
+"""Pages of OAuth towards servers: the settings of a server, sending a person to the authorization server, and the way
+back."""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ def server_authorize(request: ConsoleRequest, pk: int) -> HttpResponse:
 @page("question.answer")
 @require_POST
 def question_authorize(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """Begin to authorize the server for whom the waiting call is made."""
+    """Begin to authorize the server of a waiting call, for whomever the call is made."""
     item = questions.find_question(request.caller, pk)
     sending = credentials.authorize_for_call(
         request.caller, item, session_key=_session(request), base=base_url(request)
@@ -76,7 +77,7 @@ def question_authorize(request: ConsoleRequest, pk: int) -> HttpResponse:
 @page("server.view")
 @require_safe
 def oauth_callback(request: ConsoleRequest) -> HttpResponse:
-    """Take a person back from an authorization server."""
+    """The page to which an authorization server sends the person back."""
     answer = {name: request.GET[name][:MAX_PARAMETER] for name in ANSWER if name in request.GET}
     try:
         came = credentials.finish_authorization(request.caller, session_key=_session(request), answer=answer)
@@ -91,7 +92,7 @@ def oauth_callback(request: ConsoleRequest) -> HttpResponse:
 @page("server.view")
 @require_POST
 def grant_revoke(request: ConsoleRequest, pk: int, grant: int) -> HttpResponse:
-    """Take a grant back."""
+    """Revoke a grant."""
     confirmed = credentials.revoke_grant(request.caller, id_of(pk), id_of(grant))
     said = "The authorization is revoked."
     if not confirmed:
@@ -104,8 +105,8 @@ def grant_revoke(request: ConsoleRequest, pk: int, grant: int) -> HttpResponse:
 
 
 def _page(request: ConsoleRequest, sending: Sending) -> HttpResponse:
-    """The page with the link to the authorization server: a person sees first where it leads. A redirect would be
-    refused by the content security policy, which allows forms to lead to the hub only."""
+    """The page with the link to the authorization server, so that the person sees first where it leads. A redirect is
+    not possible: the content security policy allows forms to lead only to the hub."""
     shown = {"sending": sending, "can_manage": request.caller.may("server.manage")}
     return render(request, "console/authorize.html", shown)
 

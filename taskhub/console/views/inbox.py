@@ -51,13 +51,13 @@ class Ask:
     form: Any
     problem: str = ""
     confirms: str = ""
-    """The ruling that is to be confirmed; empty where there is none."""
+    """The ruling that is to be confirmed; empty if there is none."""
     proposed: Proposal | None = None
     """The call with edited arguments that is to be confirmed."""
 
     @property
     def differences(self) -> Changes | None:
-        """What the edited arguments have otherwise."""
+        """The differences between the arguments of the call and the edited ones; `None` if none are to be confirmed."""
         shown = self.proposed
         return None if shown is None else of_arguments(shown.before, shown.arguments)
 
@@ -90,8 +90,7 @@ def inbox_count(request: ConsoleRequest) -> HttpResponse:
 @require_safe
 @page("question.answer")
 def question_state(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """The state of one question. It is refetched on a hint while somebody fills in the form, and the form is not
-    replaced."""
+    """The state of one question. It is refetched on a hint, without the form, which somebody may be filling in."""
     item = questions.find_question(request.caller, pk)
     context = {
         "item": item,
@@ -185,8 +184,8 @@ def decide(request: ConsoleRequest, pk: int) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @page("question.approve")
 def edit(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """Change arguments of a call that waits for approval: first a look at the difference, then, confirmed, the approval
-    of the call as it is then."""
+    """Change arguments of a call that waits for approval. The first POST shows the differences; the second, with the
+    confirmation, approves the changed call."""
     item = questions.find_question(request.caller, pk)
     if early := questions.closed_to(request.caller, item):
         return _settled(request, item, early, "")
@@ -236,7 +235,8 @@ def edit(request: ConsoleRequest, pk: int) -> HttpResponse:
 @require_POST
 @page("question.answer")
 def rule(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """Rule whether a tool ran whose run was lost: first a look at what follows, then, confirmed, the ruling."""
+    """Rule, for a lost run, whether the tool ran. The first POST shows the consequences; the second, with the
+    confirmation, rules."""
     item = questions.find_question(request.caller, pk)
     if item.kind is not QuestionKind.OUTCOME:
         raise Invalid("This question is not about a run that was lost.")
@@ -320,8 +320,7 @@ def _chosen(request: ConsoleRequest, item: InboxItem, ask: Ask | None) -> dict[s
 
 
 def _preview(item: InboxItem) -> dict[str, Any]:
-    """The template context of the preview of an approval, and what it shows otherwise than the one that was approved
-    before."""
+    """The template context of an approval's preview, with the differences from the preview that was approved before."""
     shown = previews.shown_preview(item.id) if item.asking.preview is not None else None
     if shown is None:
         return {}
@@ -330,8 +329,8 @@ def _preview(item: InboxItem) -> dict[str, Any]:
 
 
 def _approved(item: InboxItem) -> dict[str, Any]:
-    """The template context of an approval, besides the arguments: the tool's definition and its changes, and answers
-    that came with the call."""
+    """The template context of an approval except the arguments: the tool's definition and its changes, and answers that
+    came with the call."""
     call = approved_call(item.id) if item.kind is QuestionKind.APPROVAL and not item.unreadable else None
     if call is None:
         return {}
@@ -353,7 +352,7 @@ def _lost(item: InboxItem) -> dict[str, Any]:
 
 
 def _replaced(item: InboxItem) -> dict[str, Any]:
-    """The template context of an approval that another one was asked for instead of."""
+    """The template context of an approval that was replaced by another one."""
     return {"replaced": replaced_by(item.id) if item.state is QuestionState.SUPERSEDED else None}
 
 
@@ -378,7 +377,8 @@ def _in_queue(queue: str) -> str:
 
 
 def _next(request: ConsoleRequest, item: InboxItem, queue: str) -> int | None:
-    """The id of the question after `item` in the queue, else of the last one there; `None` if the queue is empty."""
+    """The id of the question after `item` in the queue, or of the last one if there is none after it; `None` if the
+    queue is empty."""
     items = queries.questions(request.person, queue)
     after = (each for each in items if (each.opened_at, each.id) > (item.opened_at, item.id))
     found = next(after, items[-1] if items else None)
@@ -397,8 +397,9 @@ def _waits(request: ConsoleRequest, item: InboxItem) -> str:
 
 
 def _would_wait(request: ConsoleRequest, item: InboxItem) -> dict[str, Any]:
-    """The template context that says why the call would not run if it were approved, or ruled not to have run, now:
-    `waits`, a sentence, empty if it would run, and `never`: whether it would not run later either."""
+    """The template context that says whether the call would run after an approval, or after the ruling that it did not
+    run. `waits`: why it would not run now, as a sentence, empty if it would. `never`: whether it would not run later
+    either."""
     found = None
     if item.mine and item.kind in (QuestionKind.APPROVAL, QuestionKind.OUTCOME):
         found = task_detail(request.person.tenant_id, item.public_id)
@@ -409,8 +410,8 @@ def _would_wait(request: ConsoleRequest, item: InboxItem) -> dict[str, Any]:
 
 
 def _undecidable(item: InboxItem) -> dict[str, int]:
-    """The template context of an open approval that too few people may give: how many may, and how many are needed
-    still; none if enough may. Once the time of a rule is over nobody decides, and that is said elsewhere."""
+    """The template context of an open approval that too few people may give: how many may, and how many are still
+    needed. Empty if enough may, or if the time for the decision is over, which the page says elsewhere."""
     if item.kind is not QuestionKind.APPROVAL or item.obstacle is Obstacle.OVERDUE:
         return {}
     left, needed = approvers_left(item.id), item.quorum - item.approvals
@@ -439,8 +440,8 @@ def _closed_words(item: InboxItem) -> str:
 
 
 def _settled(request: ConsoleRequest, item: InboxItem, outcome: AnswerOutcome, words: str) -> HttpResponse:
-    """Go to the next question of the queue, with a message about this one. If somebody else answered first, that is no
-    error: the message says who."""
+    """Go to the next question of the queue, with a message about this one. If somebody else answered first, the message
+    says who."""
     tell = messages.success
     if outcome in (AnswerOutcome.LATE, AnswerOutcome.TWICE, AnswerOutcome.UNKNOWN):
         tell = messages.info

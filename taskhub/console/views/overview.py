@@ -23,7 +23,7 @@ FAILING = 5
 @require_safe
 @page("task.view")
 def disk(request: ConsoleRequest) -> HttpResponse:
-    """The banner about a full disk; empty once there is room again."""
+    """The banner about a full disk; empty if there is room."""
     return render(request, "parts/full.html")
 
 

@@ -1,5 +1,4 @@
-"""Pages that show what rules say both ways round: the tools that a client may see and call, and the clients that may
-call a tool."""
+"""Pages about the effect of rules: the tools that a client may see and call, and the clients that may call a tool."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from taskhub.domain.catalogue import reads
 @page("client.view")
 @require_safe
 def client_tools(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """What a client may see and call: the tools that are offered, with what may become of its calls. The parameter `q`
+    """What a client may see and call: the tools that are offered, with what may happen to its calls. The parameter `q`
     filters them."""
     text, after = query.text(request, "q"), query.number(request, "after")
     client = clients.find_client(request.caller, pk)
@@ -37,7 +36,7 @@ def client_tools(request: ConsoleRequest, pk: int) -> HttpResponse:
 @page("client.view")
 @require_safe
 def tool_callers(request: ConsoleRequest, pk: int, tool: int) -> HttpResponse:
-    """Who may call a tool: the clients, with what may become of their calls. The parameter `q` filters them."""
+    """Who may call a tool: the clients, with what may happen to their calls. The parameter `q` filters them."""
     tenant_id = request.person.tenant_id
     server = reads.server_detail(tenant_id, pk) if pk < 2**63 else None
     row = next((row for row in reads.server_tools(tenant_id, pk) if row.id == tool), None) if server else None

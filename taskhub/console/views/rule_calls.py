@@ -22,7 +22,7 @@ from taskhub.domain.catalogue.view import catalogue
 from taskhub.domain.clients import verdicts
 
 MOST_CLIENTS: Final = 200
-"""Clients to choose from, by name. The page of a further one leads here with it."""
+"""The most clients to choose from, by name. To try any other client, follow the link on its page."""
 
 
 @page("server.manage")
@@ -58,14 +58,14 @@ def call_form(request: ConsoleRequest, data: Any = None) -> CallForm:
         if chosen not in [row.id for row in clients]:
             clients = (*clients, verdicts.caller(tenant_id, chosen))
     except (Invalid, NotFound):
-        pass  # whoever tries the call is told
+        pass  # the person is told when they try the call
     form.offer(clients, catalogue(tenant_id).tools)
     return form
 
 
 def fill(request: ConsoleRequest, form: CallForm) -> dict[str, Any]:
-    """Put arguments for the chosen tool into the form, but keep what somebody has typed if only another tool is chosen.
-    Returns the template context that says where the arguments are from."""
+    """Put arguments for the chosen tool into the form, unless somebody has typed some and only chose another tool.
+    Returns the template context that says where the arguments come from."""
     form.is_valid()
     if request.POST.get("fill") == "tool" and form.is_typed:
         return {}
@@ -80,8 +80,8 @@ def fill(request: ConsoleRequest, form: CallForm) -> dict[str, Any]:
 
 
 def called(request: ConsoleRequest, form: CallForm, rules: Sequence[Rule] | None = None) -> dict[str, Any]:
-    """The template context that says what would become of the call, by the list in force and by `rules`. It is empty if
-    something is wrong with the form; the form then says what. Raises `Invalid` for a list that cannot be saved."""
+    """The template context that says what would happen to the call, by the list in force and by `rules`. Empty if
+    something is wrong with the form, which then has the error. Raises `Invalid` for a list that cannot be saved."""
     form.is_valid()
     try:
         given = form.client_id(), form.tool_id(), form.arguments()

@@ -39,10 +39,10 @@ REST: Final = "Everything else"
 SHOWN_RULES: Final = 50
 """Rules on a page of the list."""
 SHOWN_TEXT: Final = 60_000
-"""Characters of the expressions of a list that its page has. Where there are more, long ones lead to a page of their
-own."""
+"""The most characters of expressions on a page of the list. If there are more, long expressions are shown on pages of
+their own."""
 SHOWN_CHANGES: Final = 20
-"""Changed rules of which a version's page says what changed."""
+"""For how many changed rules a version's page shows the changes."""
 FIELD_WORDS: Final = {
     "when": "When",
     "then": "What it does",
@@ -155,8 +155,8 @@ def rule_versions(request: ConsoleRequest) -> HttpResponse:
 @page("server.view")
 @require_safe
 def rule_version(request: ConsoleRequest, number: int) -> HttpResponse:
-    """One version of the list, and what it has otherwise than the one before; with the parameter `rule` that rule of it
-    alone."""
+    """One version of the list, and its differences from the version before; with the parameter `rule`, only that
+    rule."""
     return _version(request, number)
 
 
@@ -233,8 +233,8 @@ def _begin(request: ConsoleRequest, rules: int) -> int:
 
 
 def _with_doubts(request: ConsoleRequest, rules: Sequence[Rule], begin: int) -> list[dict[str, Any]]:
-    """The rules of a page with their positions, and what is doubtful about whom each asks; of one that is off nothing
-    is."""
+    """The rules of a page with their positions, and the warnings about the people whom each asks; none for a rule that
+    is off."""
     shown = rules[begin : begin + SHOWN_RULES]
     found = control.approver_warnings(request.caller, [rule for rule in shown if rule.enabled])
     doubts = ([few.words for few in found if few.rule is rule] for rule in shown)
@@ -245,7 +245,8 @@ def _with_doubts(request: ConsoleRequest, rules: Sequence[Rule], begin: int) -> 
 
 
 def _whole_at(rules: Sequence[Rule], version: int) -> int | None:
-    """The version whose page has single expressions of these rules; `None` where one page has room for all."""
+    """The version whose page shows each expression by itself; `None` if one page has room for the expressions of all
+    rules."""
     return version if sum(len(rule.when) for rule in rules) > SHOWN_TEXT else None
 
 
@@ -319,7 +320,7 @@ def _doubts(request: ConsoleRequest, rule: Rule) -> dict[str, list[str]]:
 
 
 def _form_doubts(request: ConsoleRequest, form: RuleForm) -> dict[str, list[str]]:
-    """The same of the rule as it stands in the form; none while something is wrong with it."""
+    """As `_doubts`, for the rule in the form; empty while something is wrong with the form."""
     try:
         return _doubts(request, form.shown())
     except Invalid:
@@ -337,7 +338,7 @@ def _outdated(request: ConsoleRequest, form: RuleForm, name: str) -> HttpRespons
 def _built(request: ConsoleRequest, form: RuleForm, listed: RuleList, name: str) -> HttpResponse:
     """The form with what the builder says added to the expression. Nothing is saved."""
     form.is_valid()
-    # What else is wrong with the form is said when it is saved.
+    # Other errors of the form are shown when it is saved.
     form.errors.clear()
     try:
         form.show_built(form.built())
@@ -405,7 +406,7 @@ def _tried(trial: Trial | None) -> dict[str, Any]:
 
 
 def _changed(before: Sequence[Rule], after: Sequence[Rule], names: Sequence[str]) -> list[tuple[str, list[Any]]]:
-    """Of each of these rules, its fields that differ: what the form calls the field, and its value before and after."""
+    """For each of these rules, the fields that differ: the form's name of the field, and its value before and after."""
     old, new = {rule.name: rule for rule in before}, {rule.name: rule for rule in after}
     return [
         (

@@ -1,6 +1,6 @@
 """Import servers from a file: read it, show what it would add, ask for what it needs, add it.
 
-Nothing is stored between the steps. The file goes with the page, encrypted, since secrets may stand in it.
+Nothing is stored between the steps. The page carries the file, encrypted, because it may contain secrets.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _values_page(request: ConsoleRequest, file: ServersFile, form: ImportValuesF
 
 
 def _refused(request: ConsoleRequest, file: ServersFile) -> str:
-    """Why the file could not be imported whatever is typed, as a sentence; empty if it could."""
+    """Why the file cannot be imported, whatever values are typed, as a sentence; empty if it can."""
     try:
         control.import_servers(request.caller, servers_of(file, supposed_values(file, {})), dry_run=True)
     except (Invalid, Refused) as error:

@@ -43,9 +43,9 @@ AT_POLICY: Final = "policy"
 """The extra tag of messages that are shown beside the policy instead of at the top of the page."""
 
 SHOWN_CLIENTS: Final = 10
-"""Clients that may call a tool, beside it; a page of their own has all."""
+"""How many clients that may call a tool are shown beside it; another page has all of them."""
 SHOWN_OFFERS: Final = 100
-"""Resources on the page unless the URL asks for all of them."""
+"""How many resources the page shows unless the URL asks for all of them."""
 
 
 @page("server.view")
@@ -120,7 +120,7 @@ def server_test(request: ConsoleRequest, pk: int) -> HttpResponse:
 @page("server.manage")
 @require_POST
 def server_release(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """Let pages change a server that was left to a file of configuration."""
+    """Let pages change a server that only a file of configuration changes."""
     control.release_server(request.caller, id_of(pk))
     messages.success(request, "The server can be changed here, until the file is applied again.")
     return redirect("server-detail", pk)
@@ -230,7 +230,7 @@ def tool_policy(request: ConsoleRequest, pk: int, tool: int) -> HttpResponse:
     except Refused as error:
         if "by_file" in error.data:
             raise
-        # Somebody else changed the policy meanwhile: show theirs, and drop the input, which was made for an older one.
+        # Somebody else has changed the policy since: show theirs, and drop the input, which was for the older one.
         messages.error(request, error.message, extra_tags=AT_POLICY)
         return detail(request, pk, tool, status=409)
     said = f"Policy of {row.exposed_name} saved." if changed else f"Policy of {row.exposed_name} unchanged."
@@ -348,8 +348,8 @@ def _news(tools: Sequence[servers.ToolRow]) -> str:
 
 
 def _grants(request: ConsoleRequest, server_id: int) -> tuple[GrantRow, ...]:
-    """The grants that the person may see: with the permission to manage servers all, else their own, the one for
-    everyone, and those of clients, if they may see clients."""
+    """The grants that the person may see: all with the permission to manage servers; else their own, the one for
+    everyone, and, if they may see clients, those of clients."""
     found = grants_of(server_id)
     if request.caller.may("server.manage"):
         return found

@@ -36,7 +36,7 @@ TAB_WORDS = {"": "All"} | {
     "error" if look == "finished-error" else str(look): word for look, (_, word) in LOOKS.items()
 }
 PART_WORDS = WAITING | {"unfetched": "Not fetched", "failed": "Failed or tool error"}
-"""Words of tabs that are shown only while they are selected. Links of other pages select them."""
+"""Words of tabs that are shown only while they are selected, by a link on another page."""
 AGE_WORDS = {
     "1h": "Last hour",
     "24h": "Last 24 hours",
@@ -44,7 +44,7 @@ AGE_WORDS = {
     "ended-24h": "Ended in the last 24 hours",
 }
 MOST_STEPS = 20
-"""How many times a search without matches goes on by itself, each time further back."""
+"""How many times a search without matches continues by itself, each time further back."""
 SECTIONS = ("summary", "timeline", "questions", "log", "wire")
 
 
@@ -125,7 +125,7 @@ def task_cancel(request: ConsoleRequest, public_id: str) -> HttpResponse:
             messages.success(request, "Cancelled.")
         elif state in TERMINAL:
             messages.info(request, f"The task ended first: it is {state_word(state)}. Nothing was changed.")
-        # Otherwise the page shows the request until the task has ended; a message would stay there longer.
+        # No message in the other case: the page shows the request until the task has ended.
     return redirect("task-detail", public_id=public_id)
 
 
@@ -197,7 +197,7 @@ def _task_context(request: ConsoleRequest, public_id: str) -> dict[str, Any]:
         "may_cancel": request.caller.may("task.cancel") and task.state not in TERMINAL,
         "may_rerun": request.caller.may("task.rerun") and task.state in TERMINAL and not decided_only,
         "for_me": _for_me(request, task.id, open_questions),
-        # Empty while the task waits or is being cancelled: `why` says the same or more.
+        # Empty while the task waits or is being cancelled, because `why` says the same or more.
         "message": "" if paused or task.cancel_requested_at or task.state is State.INPUT_REQUIRED else task.message,
         "may_see_client": request.caller.may("client.view"),
         "may_see_rules": request.caller.may("server.view"),

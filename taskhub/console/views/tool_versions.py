@@ -1,4 +1,4 @@
-"""What servers have changed: the versions of a tool, and the tools that a person has yet to confirm."""
+"""Changes of servers: the versions of a tool, and the tools that a person has not confirmed yet."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from taskhub.domain.catalogue.reads import ToolRow
 from taskhub.lib.numbers import whole
 
 SHOWN: Final = 50
-"""Tools on the page of what a server has changed; the others follow when these are confirmed."""
+"""How many tools the page of a server's changes shows; the others follow when these are confirmed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Different:
-    """A tool that is new, changed or gone. `seen` is what the page shows of it, and `changed` what differs from the
-    definition that was confirmed last, if that is kept."""
+    """A tool that is new, changed or gone. `seen`: the tool's id and the digest of what the page shows, as text.
+    `changed`: the differences from the definition that was last confirmed, if that is kept."""
 
     tool: ToolRow
     seen: str

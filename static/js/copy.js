@@ -1,5 +1,4 @@
-// <button data-copy="text"> or data-copy="#element": copies the text and reports it, on the button and to screen
-// readers.
+// <button data-copy="text"> or data-copy="#element": copies the text, and says so on the button and to screen readers.
 const SHOWN_MS = 1500;
 
 document.addEventListener("click", async (event) => {
@@ -31,7 +30,7 @@ async function written(text) {
   }
 }
 
-// The fallback without a clipboard API: text that is selected in a field can be copied on any page.
+// The fallback where there is no clipboard API: selects the text in a field, from which it can be copied on any page.
 function selected(text, button) {
   const field = document.createElement("textarea");
   field.value = text;
@@ -43,7 +42,7 @@ function selected(text, button) {
   try {
     done = document.execCommand("copy");
   } catch {
-    /* not here either */
+    /* this page may not copy either way */
   }
   field.remove();
   button.focus();

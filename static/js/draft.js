@@ -1,6 +1,6 @@
-// Keeps what a person typed into the form of a question, and fills it in when they return to it, as after signing in
-// again. The draft is kept in this tab (sessionStorage), under the person's name, until the form is sent, the person
-// signs out, or somebody else signs in here.
+// Keeps what a person typed into the form of a question, and fills it in when they return to the form, for example
+// after signing in again. The draft is kept in this tab (sessionStorage), under the person's name, until the form is
+// sent, the person signs out, or somebody else signs in here.
 const PREFIX = "draft:";
 const MOST = 20; // questions
 const LONGEST = 100_000; // characters of one
@@ -33,7 +33,8 @@ const fieldsOf = (form) =>
       field.matches("input, textarea, select"),
   );
 
-// The fields that differ from the form as it was drawn: [name, value of the box, what is in it].
+// The fields that differ from the form as it was drawn: [name, value, whether it is checked] of a checkbox or radio
+// button, [name, null, what was typed or chosen] of any other field.
 function typed(form) {
   return fieldsOf(form).flatMap((field) => {
     if (field.matches("[type=checkbox], [type=radio]"))
@@ -58,7 +59,7 @@ function putBack() {
   const form = formOf(document.querySelector("form[data-draft]"));
   if (!form || form.dataset.draft === "seen") return;
   form.dataset.draft = "seen";
-  // A form that the server returned with errors holds what was typed.
+  // The server returned the form with errors and what was typed: there is no need for the draft.
   if (form.querySelector("[aria-invalid=true]")) return;
   const found = tried(() => JSON.parse(sessionStorage.getItem(keyOf(form)) ?? "[]"));
   if (!Array.isArray(found)) return;

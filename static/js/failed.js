@@ -1,15 +1,15 @@
-// Reports a failed htmx request where the person looks: beside the button that was pressed, with what to do next. What
-// was typed is kept. Failed requests that the page made by itself are reported once, at the top.
+// Reports a failed htmx request beside the button that was pressed, and says what to do next. What was typed is kept.
+// Failed requests that the page made by itself are reported once, at the top.
 const SIGN_IN = document.body.dataset.signIn;
 const seconds = () => htmx.config.timeout / 1000;
-const offline = new WeakSet(); // requests that left while there was no network at all
-const behind = new Map(); // parts of the page that could not be brought up to date: why
+const offline = new WeakSet(); // requests that were sent while there was no network
+const behind = new Map(); // parts of the page that could not be updated: the reason
 const banner = document.getElementById("stale");
 
 const byPerson = (request) => request.requestConfig.triggeringEvent?.isTrusted === true;
 const leadsToSignIn = (address) => Boolean(address) && new URL(address, location.href).pathname === SIGN_IN;
 
-// The server's message, which it sends to htmx as plain text. A page of a proxy is not shown.
+// The server's message, which is plain text for htmx. Anything else, such as the error page of a proxy, is not shown.
 function wordsOf(xhr) {
   const plain = xhr.getResponseHeader("Content-Type")?.startsWith("text/plain");
   return plain ? xhr.responseText.trim().slice(0, 500) : "";
@@ -45,11 +45,11 @@ function say({ box, pressed, form }, kind, what, then, offer = "") {
   notice.querySelector("[data-offer=look]").addEventListener("click", () => look({ box, pressed, form }));
   const signIn = notice.querySelector("[data-offer=sign-in]");
   signIn.href = `${SIGN_IN}?next=${encodeURIComponent(location.pathname + location.search)}`;
-  signIn.target = "_blank"; // what was typed stays in this one
+  signIn.target = "_blank"; // what was typed stays in this tab
   if (form?.dataset.leave) notice.querySelector("[data-offer=leave]").href = form.dataset.leave;
   box.replaceChildren(notice);
   box.dataset.said = offer;
-  // A button that was disabled during the request has lost the focus: give it back.
+  // The button was disabled during the request and so lost the focus: focus it again.
   setTimeout(() => {
     if (document.activeElement === document.body && pressed.isConnected) pressed.focus({ preventScroll: true });
   });
@@ -108,7 +108,7 @@ async function failed(event, how) {
   }
 }
 
-// Checks whether the form was saved: fetches the part of the page that shows its state, and nothing else.
+// Fetches only the part of the page that shows whether the form was saved.
 async function look(place) {
   const told = document.querySelector(place.form?.dataset.look);
   if (!told) {
@@ -145,7 +145,7 @@ async function look(place) {
   } else say(place, "info", "Nothing has been saved so far.", `Try again: it cannot be saved twice. ${kept()}`);
 }
 
-// Forms carry the CSRF token of the sign-in for which they were drawn. After another sign-in this fetches new tokens.
+// Fetches new CSRF tokens for the page's forms, whose tokens belong to the sign-in under which they were drawn.
 async function renew() {
   const response = await fetch(location.href, { signal: AbortSignal.timeout(htmx.config.timeout) });
   if (leadsToSignIn(response.url)) return "out";
@@ -194,11 +194,11 @@ addEventListener("focus", async () => {
   try {
     if ((await renew()) === "same") say(place, "success", "You are signed in again.", `${kept()} Try again.`);
   } catch {
-    /* the next press tells */
+    /* if it failed, the next press of the button reports it */
   }
 });
 
-// A form that somebody has begun to fill in: leaving the page would lose what they typed.
+// Whether somebody has begun to fill in a form, so that leaving the page would lose what they typed.
 function begun() {
   const changed = (field) => {
     if (field.matches("[type=checkbox], [type=radio]")) return field.checked !== field.defaultChecked;
@@ -236,7 +236,7 @@ document.addEventListener("htmx:beforeOnLoad", (event) => {
 
 function tell() {
   for (const part of behind.keys()) if (!part.isConnected) behind.delete(part);
-  // While the WebSocket is lost too, its own banner says so.
+  // If the WebSocket is lost too, the banner of live.js already says so.
   const needed = behind.size > 0 && document.getElementById("offline").hidden;
   if (banner.hidden !== needed) return;
   banner.hidden = !needed;

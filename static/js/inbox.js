@@ -14,8 +14,8 @@ document.addEventListener("htmx:afterSettle", (event) => {
   if (live) live.textContent = document.getElementById("notices")?.textContent.trim() ?? "";
 });
 
-// Ignores buttons for a moment after the question changed, so that a double click for one question does not decide the
-// next, whose buttons are in the same place.
+// Ignores buttons for a moment after the question changed. Otherwise a double click would also decide the next
+// question, whose buttons are in the same place.
 const REST_MS = 500;
 const question = () => document.getElementById("decision")?.action;
 let shown = question();

@@ -70,19 +70,19 @@ if (toggle) {
     try {
       localStorage.setItem(STORE, toggle.checked ? "on" : "off");
     } catch {
-      /* this page only */
+      /* not stored, so it applies to this page only */
     }
   });
 }
 
-// A filter form is sent when a choice changes; its button is for browsers without scripts.
+// Sends a filter form when a choice changes. Its button is for browsers without scripts.
 for (const form of document.querySelectorAll("form[data-autosubmit]")) {
   form.querySelector("[data-nojs]")?.setAttribute("hidden", "");
   form.addEventListener("change", (event) => {
     if (event.target.matches("select")) form.requestSubmit();
   });
 }
-// Confirmations open as dialogs; without scripts the link leads to a page with the same form.
+// Opens confirmations as dialogs. Without scripts, the link leads to a page with the same form.
 document.addEventListener("click", (event) => {
   const opener = event.target.closest("[data-dialog]");
   const dialog = opener && document.getElementById(opener.dataset.dialog);

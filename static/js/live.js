@@ -16,7 +16,7 @@ let polling = 0;
 const eventName = (hint) => `hint-${hint.replace(":", "-")}`;
 
 const sentAt = new Map(); // the time at which each hint was last sent
-const pauses = new Map(); // for each event that is held back: whether to send it afterwards
+const pauses = new Map(); // for each event that must wait: whether to send it after its pause
 
 function send(names) {
   document.body.dispatchEvent(new CustomEvent("hint", { detail: { hints: [...names] } }));

@@ -23,7 +23,7 @@
         try {
           localStorage.setItem("taskhub.theme", select.value);
         } catch {
-          /* private window: this page only */
+          /* not stored in a private window, so it applies to this page only */
         }
         apply(select.value);
         for (const other of selects) other.value = select.value;

@@ -35,9 +35,9 @@ def refuse_newer() -> None:
 
 @contextmanager
 def need_database(*, failed: int = 1) -> Iterator[None]:
-    """Give the block a reachable database: if `up` does not run, the embedded Postgres is started and stopped again. If
-    the database cannot be reached, goes away or is full, `CommandError` is raised with one line and the exit code
-    `failed`."""
+    """Make the database reachable in the block: if `up` does not run, the embedded Postgres is started, and stopped
+    after the block. If the database cannot be reached, goes away or is full, raise `CommandError` with one line and the
+    exit code `failed`."""
     try:
         with _database():
             yield

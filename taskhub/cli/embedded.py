@@ -26,13 +26,13 @@ shared_buffers = 128MB
 log_min_messages = warning
 """
 START_SECONDS = 60
-"""The longest that a start may take: after a crash Postgres first replays its WAL."""
+"""The most seconds that a start may take. After a crash, Postgres first replays its WAL."""
 HELD_SECONDS: Final = 20.0
-"""How long a start waits for the end of a killed server's processes, which may take the system seconds."""
+"""Seconds that a start waits for the processes of a killed server to end."""
 
 
 class Embedded:
-    """A Postgres server with its database in `data_dir/pg`. If root starts it, it runs as another user."""
+    """A Postgres server with its database in `data_dir/pg`. If root starts the server, it runs as another user."""
 
     def __init__(self, data_dir: Path) -> None:
         self.data_dir = data_dir
@@ -45,11 +45,11 @@ class Embedded:
         self._server = get_server(self.database, cleanup_mode=None, start=False)
 
     def start(self, waits: Callable[[str], object] = lambda why: None) -> str:
-        """Start the server, if it does not run yet. Returns the URL of TaskHub's database, with a user
-        who is no superuser.
+        """Start the server, unless it runs already. Returns the URL of TaskHub's database, with a user that is not a
+        superuser.
 
-        While the start waits for the end of another process, `waits` is called again and again with its description; an
-        exception of `waits` ends the start. Raises `LockHeld` if that process does not end.
+        While the start waits for another process to end, `waits` is called repeatedly with a description of that
+        process. An exception of `waits` ends the start. Raises `LockHeld` if that process does not end.
         """
         fresh = not (self.database / "PG_VERSION").exists()
         self._server.ensure_pgdata_inited()
@@ -80,8 +80,8 @@ class Embedded:
         until = time.monotonic() + HELD_SECONDS
         while True:
             self._wait_for_lock(place, owner, until, waits)
-            # pg_ctl builds a shell command from its arguments and does not quote paths well: `place` has plain
-            # characters only, the other paths are relative.
+            # pg_ctl builds a shell command from its arguments and does not quote paths well. So `place` has only plain
+            # characters, and the other paths are relative.
             try:
                 self._ctl("-w", "-t", str(START_SECONDS), "-o", f'-h "" -k {place}', "-l", "log", "start")
             except subprocess.CalledProcessError:
@@ -106,7 +106,7 @@ class Embedded:
         """Whether the postmaster is alive."""
         try:
             found = psutil.Process(int(self._lines()[0]))
-            # The name is checked too: after a crash of the machine, any process may have this id.
+            # The name is checked too, because after a crash of the machine another process may have this id.
             return bool(found.status() != psutil.STATUS_ZOMBIE and found.name() == "postgres")
         except (ValueError, IndexError, psutil.Error):
             return False

@@ -1,4 +1,4 @@
-"""Makes the data of a first start: a tenant, people, tokens, and the demo server."""
+"""Creates the data of a first start: a tenant, people, tokens, and the demo server."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def read_credentials(data_dir: Path) -> dict[str, object]:
 
 
 def make_people(data_dir: Path, url: str) -> dict[str, object]:
-    """Make one person per role and tokens for two agents, and write them to `credentials.json` (mode 0600). If the file
-    exists, only its URL is updated. If it is gone but there are people, it gets new tokens and no passwords, because
-    those cannot be recovered. Returns the contents of the file."""
+    """Create one person per role and tokens for two agents, and write them to `credentials.json` (mode 0600). If the
+    file exists, only its URL is updated. If the file is gone but there are people, it is written with new tokens and
+    without passwords, which cannot be recovered. Returns the contents of the file."""
     path = credentials_file(data_dir)
     known = read_credentials(data_dir)
     if known:
@@ -83,8 +83,8 @@ def _write(path: Path, content: dict[str, object]) -> None:
 
 
 def add_demo() -> None:
-    """Add the demo server; and, where there are no rules yet, one by which a deployment to production needs an approval
-    by the group `ops`."""
+    """Add the demo server. If there are no rules yet, also add one that requires an approval by the group `ops` for a
+    deployment to production."""
     caller = of_shell(FIRST_START)
     set_server(caller, ServerSpec(name="demo", transport="python", target=DEMO_TARGET, named=True))
     if not rules(caller).version:
@@ -95,5 +95,5 @@ def add_demo() -> None:
             group="ops",
             sentence="Deploy {args.service} {args.version} to {args.environment}",
         )
-        with suppress(Refused):  # another process has saved it, or others, meanwhile
+        with suppress(Refused):  # another process has saved rules since
             save_rules(caller, [deploys], expected=0, reason="The demo’s own")

@@ -1,6 +1,6 @@
-"""uvicorn's HTTP protocol with three limits that it lacks: the time in which request line and headers have to arrive,
-their size before they are complete, and how long a peer may take nothing of a response. `api.guard` sees a request only
-once its headers are complete: it has finer limits for headers, and limits the body."""
+"""uvicorn's HTTP protocol with three limits that it lacks: the time for request line and headers to arrive, their size
+before they are complete, and the time for which a peer may read nothing of a response. `api.guard`, which has finer
+limits for headers and limits the body, sees a request only when its headers are complete."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from taskhub.protocol.envelope import refusal
 
 HEADER_SECONDS = 10.0
 TAKE_SECONDS = 60.0
-"""A connection whose peer takes nothing of a response for this long is closed, because the response stays in memory
-meanwhile."""
+"""A connection is closed if its peer reads nothing of a response for so many seconds, because the response is kept in
+memory."""
 MAX_HEAD: Final = 65_536
 """The most bytes of request line and headers, or of the trailers after a body."""
 
 _HELD_MOST: Final = 16_384
-"""The most bytes of a write that are held back to be joined with the next write. More are sent at once, since joining
-copies them."""
+"""A write of at most so many bytes is held back to be joined with the next one. A larger one is sent at once, because
+joining copies it."""
 
 _WHY: Final = refusal("Too many or too large headers")
 _TOO_LARGE: Final = b"\r\n".join(
@@ -36,9 +36,9 @@ _TOO_LARGE: Final = b"\r\n".join(
 
 
 class _Joined:
-    """A transport that joins the head of a response and its body to one write. uvicorn writes them one after the
-    other, each with a system call and a packet: a tenth of the cost of a `tasks/get`. A head without a body is
-    sent in the next turn of the loop."""
+    """A transport that joins the head of a response and its body into one write. uvicorn writes them one after the
+    other, each with a system call and a packet; the second takes a tenth of the time of a `tasks/get`. A head without a
+    body is sent when the event loop runs next."""
 
     __slots__ = ("_held", "_loop", "_transport")
 
@@ -72,21 +72,21 @@ class _Joined:
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """Closes a connection whose request line and headers are not complete in time, or too large, or whose peer does not
-    read."""
+    """Closes a connection if the request line and headers are not complete in time or are too large, or if the peer
+    does not read."""
 
     _deadline: float | None = None
     _watch: asyncio.TimerHandle | None = None
     _stalled: asyncio.TimerHandle | None = None
-    """The next look at whether the peer has taken something of what is written."""
+    """The timer of the next check whether the peer has read something."""
     _head = 0
-    """Bytes of the incomplete head: all bytes since the last complete head or piece of a body. Counted per piece that
-    arrives, because a call for each header would slow down every request."""
+    """The bytes since the last complete head or piece of a body, which all belong to an incomplete head. They are
+    counted for each piece that arrives, because counting at each header would slow down every request."""
 
     @property
     def asking(self) -> bool:
-        """Whether the connection still has to send its first headers, or is sending later ones. False for an idle one
-        that has had a request."""
+        """Whether the peer still has to send the first headers of the connection, or is sending later ones. `False` if
+        the connection is idle after a request."""
         return self._deadline is not None
 
     def connection_made(self, transport: Any) -> None:
@@ -97,16 +97,16 @@ class BoundedHttp(HttpToolsProtocol):
         self._start_clock()
 
     def handle_websocket_upgrade(self) -> None:
-        """Give a WebSocket the real transport: it writes whole frames, and half-closes."""
+        """Give a WebSocket the real transport, because it writes whole frames and needs half-closing."""
         self.transport = self._whole
         super().handle_websocket_upgrade()
 
     def data_received(self, data: bytes) -> None:
-        """Close the connection if its head is larger than `MAX_HEAD`, so that nothing more is kept or read."""
+        """Close the connection if its head is larger than `MAX_HEAD`, before more is read."""
         self._head += len(data)
         super().data_received(data)
         if self._head > MAX_HEAD and not self.transport.is_closing():
-            if self.cycle is None or self.cycle.response_complete:  # else the 431 would be part of another response
+            if self.cycle is None or self.cycle.response_complete:  # else the 431 would appear inside another response
                 self.transport.write(_TOO_LARGE)
             self.transport.close()
 
@@ -128,12 +128,12 @@ class BoundedHttp(HttpToolsProtocol):
         super().on_headers_complete()
 
     def pause_writing(self) -> None:
-        """Start to look whether the peer takes anything: so much is written that uvicorn waits with the rest."""
+        """Start to check whether the peer reads: so many bytes wait to be sent that uvicorn stops writing."""
         super().pause_writing()
         self._look_at_writing(None)
 
     def resume_writing(self) -> None:
-        """Look no more: most of what was written is sent."""
+        """Stop checking: most of the waiting bytes are sent."""
         self._cancel_look_at_writing()
         super().resume_writing()
 
@@ -146,7 +146,7 @@ class BoundedHttp(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def _look_at_writing(self, before: int | None) -> None:
-        """End the connection if as many bytes wait to be sent as `before`; else look again after `TAKE_SECONDS`."""
+        """End the connection if still `before` bytes wait to be sent; else check again after `TAKE_SECONDS`."""
         waiting = self._whole.get_write_buffer_size()
         if before is not None and waiting >= before:
             self._whole.abort()

@@ -1,5 +1,5 @@
-"""Finds the process that keeps Postgres from starting in a directory, such as one of a killed server that has not ended
-yet."""
+"""Finds the process that keeps Postgres from starting in a directory, such as a process of a killed server that has not
+ended yet."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class LockHeld(Exception):
 
 def holder(database: Path, place: Path, owner: int) -> str | None:
     """The process that keeps a Postgres of the user `owner` from starting in `database` with its socket in `place`, as
-    text for people; `None` if there is none. It is a process of `owner`, perhaps a zombie, whose id is in a lock file,
-    or a remaining process of a killed server."""
+    text for people; `None` if there is none. Such a process belongs to `owner` and has its id in a lock file (it may be
+    a zombie), or is left over from a killed server."""
     for file in (database / "postmaster.pid", *sorted(place.glob(".s.PGSQL.*.lock"))):
         with contextlib.suppress(OSError, ValueError, IndexError, psutil.Error):
             process = psutil.Process(int(file.read_text().splitlines()[0]))

@@ -15,13 +15,13 @@ from taskhub.lib.signs import spelled
 MAX_BYTES: Final = 20 * 2**20
 """Above this size the file is copied over `taskhub.log.1` and emptied."""
 TOLD_LINES: Final = 10
-"""How many of the last lines of a part are printed when it ends by itself."""
+"""How many of its last lines are printed when a part ends by itself."""
 _TOLD_BYTES: Final = 8_192
 
 
 class LogFile:
-    """`taskhub.log` in `data_dir`, readable by its owner only. The parts of `up` inherit its descriptor and write to it
-    themselves, so that they never wait for `up`, and lose no line when `up` is killed."""
+    """`taskhub.log` in `data_dir`, readable by its owner only. The parts of `up` inherit its descriptor and write to
+    the file themselves, so they never wait for `up`, and lose no line when `up` is killed."""
 
     def __init__(self, data_dir: Path) -> None:
         self.path = data_dir / "taskhub.log"

@@ -26,8 +26,8 @@ Heard = Callable[[dict[str, Any]], None]
 
 
 class Away(CommandError):
-    """The hub cannot answer now, and may or may not have received the request. `answered`: whether the hub itself
-    answered that."""
+    """The hub cannot serve requests now, and may or may not have received this one. `answered`: whether the hub itself
+    said so."""
 
     answered = False
 
@@ -60,7 +60,7 @@ class Client:
         self.http.close()
 
     def tool(self, name: str) -> dict[str, Any]:
-        """The definition of the tool `name`, from `tools/list`, all pages of which are read if needed."""
+        """The definition of the tool `name`, from `tools/list`, whose pages are read until it is found."""
         names: list[str] = []
         cursor: dict[str, Any] = {}
         while True:
@@ -83,8 +83,9 @@ class Client:
         waiting: Callable[[str | None], None],
         heard: Heard,
     ) -> dict[str, Any]:
-        """The tool's result or a task handle; calling again with the same `key` finds the same task. If the hub answers
-        with a stream, `waiting` is called once with the task's id, if known, and `heard` with each notification."""
+        """The tool's result or a task handle. Calling again with the same `key` finds the same task. If the hub answers
+        with a stream, `waiting` is called once, with the task's id if that is known, and `heard` with each
+        notification."""
         params = {"name": tool["name"], "arguments": arguments, "_meta": {IDEMPOTENCY_KEY: key}}
         headers = dict(_mirrored(tool.get("inputSchema", {}), arguments))
         return self.request("tools/call", params, tool["name"], headers=headers, waiting=waiting, heard=heard)
@@ -183,7 +184,7 @@ def _result(message: Any, status: int) -> dict[str, Any]:
 
 
 def _mirrored(schema: dict[str, Any], arguments: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Pairs of header and value for the arguments that the schema wants in headers as well (B26-25, B26-26)."""
+    """Pairs of header and value for the arguments that, by the schema, are repeated in headers (B26-25, B26-26)."""
     for name, rule in schema.get("properties", {}).items():
         value = arguments.get(name)
         if not isinstance(rule, dict) or value is None:

@@ -18,7 +18,7 @@ from taskhub.domain.catalogue.server_files import Placeholder, ServersFile, supp
 from taskhub.lib.signs import spelled
 
 MAX_FILE: Final = 16_777_216
-"""Bytes of a file that a command reads: far more than a tenant's configuration has."""
+"""The most bytes of a file that a command reads, far more than a tenant's configuration has."""
 
 
 def read_file(path: str, *, way: str = "", name: str = "") -> ServersFile:
@@ -30,9 +30,9 @@ def read_file(path: str, *, way: str = "", name: str = "") -> ServersFile:
 
 
 def values_for(file: ServersFile, path: str | None) -> dict[str, str]:
-    """A value for each placeholder of the file: from the file of lines `NAME=VALUE` at `path`, else as it is typed at a
-    terminal, else its default. Never from the environment, where a program's own secrets may be. Raises `CommandError`,
-    which names the placeholders that need a value and have none."""
+    """A value for each placeholder of the file: from the file at `path` with lines `NAME=VALUE`, else as typed at a
+    terminal, else its default. Never from the environment, which may contain secrets of other programs. Raises
+    `CommandError`, which names the placeholders that need a value and have none."""
     values = {} if path is None else _lines(path)
     lacking = [placeholder for placeholder in file.placeholders if placeholder.key not in values]
     if path != "-" and sys.stdin is not None and sys.stdin.isatty():
@@ -47,7 +47,7 @@ def values_for(file: ServersFile, path: str | None) -> dict[str, str]:
 
 
 def supposed_values_for(file: ServersFile, path: str | None) -> dict[str, str]:
-    """As `values_for`, but asks for nothing: a placeholder without a value gets a made-up one that fits."""
+    """As `values_for`, but never asks: a placeholder without a value gets a made-up valid one."""
     return supposed_values(file, {} if path is None else _lines(path))
 
 
@@ -79,8 +79,8 @@ def _lines(path: str) -> Mapping[str, str]:
 
 
 def text_of(path: str, *, regular: bool = False) -> str:
-    """The text of a file, or of standard input if it is `-`; `MAX_FILE` bytes at most. With `regular`, a pipe or device
-    is refused, which may never end. Raises `CommandError`."""
+    """The text of a file, or of standard input if `path` is `-`; `MAX_FILE` bytes at most. With `regular`, a pipe or
+    device is refused, because it may never end. Raises `CommandError`."""
     if path == "-":
         text = sys.stdin.read(MAX_FILE + 1)
         if len(text) > MAX_FILE:
@@ -95,13 +95,13 @@ def text_of(path: str, *, regular: bool = False) -> str:
 
 
 class NoFile(OSError):
-    """What would be read is no regular file, such as a pipe, which may never end."""
+    """The path is not a regular file but, for example, a pipe, which may never end."""
 
 
 def bytes_of(path: Path, most: int, *, regular: bool = True) -> bytes:
-    """What the file has. Raises `NoFile` if it is no regular one and has to be, another `OSError`, or `ValueError` for
-    more than `most` bytes; `problem_of` has the words for each."""
-    # Without O_NONBLOCK, opening a pipe that nobody writes to waits for ever.
+    """The content of the file. Raises `NoFile` if it must be a regular file and is not, another `OSError`, or
+    `ValueError` for more than `most` bytes. `problem_of` describes each of these errors."""
+    # Without O_NONBLOCK, opening a pipe would wait for ever if nobody writes to it.
     opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (os.O_NONBLOCK if regular else 0))
     try:
         if regular and not stat.S_ISREG(os.fstat(opened).st_mode):

@@ -22,7 +22,8 @@ NONE: Final = "none"
 
 @dataclass(frozen=True, slots=True)
 class WantedOAuth:
-    """What the options say: `settings` of `None` for a server that is not authorized by OAuth."""
+    """The OAuth settings that the options ask for. `settings` is `None` if the server is not to be authorized by
+    OAuth."""
 
     settings: OAuthSettings | None
 
@@ -38,7 +39,7 @@ def add_oauth_arguments(parser: ArgumentParser) -> None:
 
 
 def add_register_argument(parser: ArgumentParser) -> None:
-    """Add the option that has the hub registered anew."""
+    """Add the option that makes the hub register itself again."""
     parser.add_argument(
         "--oauth-register-anew",
         action="store_true",
@@ -48,7 +49,7 @@ def add_register_argument(parser: ArgumentParser) -> None:
 
 
 def oauth_of_options(options: dict[str, Any]) -> WantedOAuth | None:
-    """What the options want; `None` if they say nothing of OAuth."""
+    """The OAuth settings of the options; `None` if no option of OAuth is given."""
     given = [name for name in ("issuer", "client_id", "secret_file", "scopes") if options[f"oauth_{name}"]]
     way = options["oauth"]
     if way is None or way == NONE:
@@ -93,11 +94,11 @@ def oauth_facts(server_id: int) -> dict[str, Any]:
 
 
 def authorized(row: SyncedServer) -> Target:
-    """The target of a server, with the token of its own grant, if it has one that is good."""
+    """The target of a server, with the token of the server's own grant if that is valid."""
     target = Target.of(row)
     if not row.oauth:
         return target
     try:
         return replace(target, bearer=fixed(grants.access(row.id)))
     except TaskHubError:
-        return replace(target, bearer=fixed(Access(0, "")))  # the test then shows that it has to be authorized
+        return replace(target, bearer=fixed(Access(0, "")))  # the test shows that it has to be authorized

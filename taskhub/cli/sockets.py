@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Final
 
 MAX_BYTES: Final = 90
-"""The longest path of the directory: systems allow 104 or 108 bytes for the path of a socket, with its name."""
+"""The most bytes of the directory's path. Systems allow 104 or 108 bytes for the path of a socket, including its
+name."""
 _PLAIN: Final = re.compile(r"/[A-Za-z0-9._/+-]*")
 """Paths without characters that are special in a shell, a list of directories or a URL, such as commas or quotes."""
 
@@ -22,8 +23,9 @@ class NotPrivate(Exception):
 
 
 def place_for(database: Path) -> Path:
-    """The directory for the socket of the server of `database`: `database` itself, which is private; or, if its path is
-    too long or has special characters, a short one with a name derived from `database`. Raises `NotPrivate`."""
+    """The directory for the socket of the server of `database`. It is `database` itself, which is private, or, if that
+    path is too long or has special characters, a short path with a name derived from `database`. Raises
+    `NotPrivate`."""
     if _fits(database):
         return database
     name = f"taskhub-{hashlib.sha256(os.fsencode(database)).hexdigest()[:16]}"
@@ -34,7 +36,7 @@ def place_for(database: Path) -> Path:
 
 
 def make_private(path: Path, owner: int) -> None:
-    """Make the directory `path`, which only the user `owner` may enter. A directory that is so already is accepted.
+    """Create the directory `path`, which only the user `owner` may enter. If it exists like that, it is accepted.
     Raises `NotPrivate` for anything else of that name, such as a symbolic link."""
     with contextlib.suppress(FileExistsError):
         path.mkdir(mode=0o700)

@@ -1,4 +1,4 @@
-"""Collects static files when they have changed. `python -m taskhub.cli.static` does so when an image is built."""
+"""Collects static files if they have changed. The build of a container image runs `python -m taskhub.cli.static`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from django.core.management import call_command
 
 
 def collect_if_changed() -> None:
-    """Run `collectstatic`, unless the files are the same as at the last run. Processes that start together do it one
-    after the other, since they would remove each other's files."""
+    """Run `collectstatic`, unless the files are the same as at the last run. Processes that start at the same time run
+    it one after the other, because they would remove each other's files."""
     # Compares contents, not times: container images round the times of files, or drop them.
     fingerprint = hashlib.sha256()
     for finder in get_finders():

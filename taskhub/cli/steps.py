@@ -30,12 +30,12 @@ class Steps:
         self._open = False
 
     def interrupt(self) -> None:
-        """End an unfinished line. To be called before anything else is printed."""
+        """End an unfinished line. Call this before anything else is printed."""
         if self._open:
             self._write("\n")
             self._open = False
 
 
 def runner() -> str:
-    """The beginning of a command line by which a person runs `manage.py` on this machine."""
+    """The beginning of the command line with which a person runs `manage.py` on this machine."""
     return "uv run manage.py" if shutil.which("uv") else f"{Path(sys.executable).name} manage.py"

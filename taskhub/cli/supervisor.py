@@ -67,12 +67,12 @@ class Supervisor:
             signal.signal(number, self._on_signal)
 
     def go_on(self) -> None:
-        """Raise `Stopped` after SIGINT or SIGTERM. To be called between two steps of the start."""
+        """Raise `Stopped` after SIGINT or SIGTERM. Call this between two steps of the start."""
         if self.stopping:
             raise Stopped
 
     def waits(self, why: str) -> None:
-        """Print, once, the reason `why` the database's start waits, and raise `Stopped` as `go_on` does."""
+        """Print `why`, the reason for which the start of the database waits, once. Raises `Stopped` as `go_on` does."""
         self.go_on()
         if why != self._waited_for:
             self.say(f"waiting for Postgres: {why}")
@@ -124,7 +124,7 @@ class Supervisor:
             elif (code := part.process.poll()) is not None:
                 self._again(part, f"ended ({f'signal {-code}' if code < 0 else f'exit code {code}'})")
             elif part.silent == part.process.pid:
-                # SIGKILL, because a stopped process, or one that never releases the GIL, handles no other signal.
+                # SIGKILL, because no other signal ends a stopped process, or one that never releases the GIL.
                 part.process.kill()
                 part.process.wait()
                 self._again(part, f"hung ({part.lacking}) and was killed")
@@ -164,7 +164,8 @@ class Supervisor:
     def _start(self, part: Part) -> None:
         part.starts.append(time.monotonic())
         environment = {**os.environ, "TASKHUB_SUPERVISOR": str(os.getpid())}
-        # In a session of its own, so that Ctrl-C reaches only the supervisor, which then stops the parts in order.
+        # In a session of its own, so that Ctrl-C reaches only the supervisor. The supervisor then stops the parts in
+        # order.
         log = None if self.log is None else self.log.stream
         part.logged = 0 if self.log is None else self.log.size()
         part.process = subprocess.Popen(  # noqa: S603 - our own command

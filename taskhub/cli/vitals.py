@@ -1,4 +1,4 @@
-"""Checks whether a part of `up` hangs. Its process does not show it, since it still runs.
+"""Checks whether a part of `up` hangs, that is, does not work although its process still runs.
 
 A part counts as hanging when several checks in a row found no sign of life, though it could have given one. Checks are
 counted, not time, so that a machine that slept, or a database that was away, does not count against the part.
@@ -25,14 +25,14 @@ logger = logging.getLogger(__name__)
 LOOK_SECONDS = 5.0
 """Seconds between two checks ("looks") of a part."""
 SILENT_LOOKS: Final = 6
-"""So many looks in a row without a new heartbeat, which should come every 5 s, mean that a worker hangs."""
+"""A worker hangs if so many looks in a row find no new heartbeat, which should come every 5 s."""
 STARTING_LOOKS: Final = 60
-"""So many looks in a row without a sign of life mean that a process hangs that has never given one: about 5 minutes,
-enough for its start on the slowest machine."""
+"""A process that has not given any sign of life yet hangs if so many looks in a row find none. That is about 5 minutes,
+enough for a start on the slowest machine."""
 PROBE_SECONDS = 5.0
-"""The longest that a web process may take to answer `/healthz`, which needs no database."""
+"""The most seconds that a web process may take to answer `/healthz`, which needs no database."""
 FAILED_PROBES: Final = 3
-"""So many failed probes in a row mean that a web process hangs."""
+"""A web process hangs if so many probes in a row fail."""
 
 
 class Sign(Enum):
@@ -44,8 +44,8 @@ class Sign(Enum):
 
 
 class Silence:
-    """Counts the looks in a row at one process without a sign of life. `most` of them mean that it hangs; before the
-    first sign `STARTING_LOOKS`, because a process needs time to start."""
+    """Counts, for one process, the looks in a row without a sign of life. The process hangs after `most` of them, or,
+    before its first sign of life, after `STARTING_LOOKS`, because it needs time to start."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -54,7 +54,7 @@ class Silence:
 
     @property
     def heard(self) -> bool:
-        """Whether there was ever a sign of life."""
+        """Whether the process has ever given a sign of life."""
         return self._heard
 
     def add(self, sign: Sign) -> bool:

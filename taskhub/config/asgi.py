@@ -56,19 +56,19 @@ from taskhub.store.functions import NewerSchemaError
 logger = logging.getLogger(__name__)
 
 RATE_SECONDS = 5.0
-"""The largest burst of a client: the requests and bytes that its rates allow in so many seconds."""
+"""A client may send, in one burst, the requests and bytes that its rates allow in so many seconds."""
 MOST_WAITING = 5_000
 """The most calls of /mcp that wait for a lane in one process, and the most that wait in each kind of batch."""
 PATIENCE_SECONDS = 7.0
-"""The longest that a call of /mcp waits for a lane."""
+"""The most seconds that a call of /mcp waits for a lane."""
 POLLS_SECONDS = 3.0
-"""The interval at which the last polls of tasks, reads of results and uses of sessions are stored."""
+"""Seconds between two times at which the last polls of tasks, reads of results and uses of sessions are stored."""
 LAST_SECONDS = 2.0
-"""The longest that a process that ends tries to store the last polls, reads and uses."""
+"""The most seconds for which an ending process tries to store the last polls, reads and uses."""
 
 
 def _close() -> None:
-    # Runs in the lane that ends: `connection` is a different one in each thread.
+    # Called in the thread of the ending lane: `connection` is a different one in each thread.
     connection.close()
 
 
@@ -164,7 +164,7 @@ class Application:
         self.stop: Callable[[], None] = lambda: signal.raise_signal(signal.SIGTERM)
         """Begins a clean shutdown of the process."""
         self.outgrown = ""
-        """The reason why this release cannot work with the database's schema; empty while it can."""
+        """Why this release cannot work with the database's schema; empty if it can."""
         self.failed = False
         """Whether the process ends because of an unexpected error, which is in the log."""
 
@@ -190,7 +190,7 @@ class Application:
         yield "taskhub_consoles", "Browsers that this process keeps up to date", {}, lambda: HintConsumer.listening
 
     def begin_closing(self) -> None:
-        """Ask every open stream to end. To be called before the server waits for its connections to close."""
+        """Ask every open stream to end. Call this before the server waits for its connections to close."""
         self.hub.closing.set()
         self.hub.hints.ring_all()
 
@@ -205,8 +205,8 @@ class Application:
         self.stop()
 
     async def _for_ever(self, what: str, work: Coroutine[Any, Any, None]) -> None:
-        """Run `work`, without which the process is of no use. An unexpected error ends the process, so that its
-        supervisor starts another."""
+        """Run `work`, which the process cannot do without. An unexpected error ends the process, so that its supervisor
+        starts another."""
         try:
             await work
         except Exception:
@@ -217,7 +217,7 @@ class Application:
     async def _store_polls(self) -> None:
         while True:
             await asyncio.sleep(POLLS_SECONDS)
-            # Shielded, so that a batch under way when the process ends is neither lost nor stored twice.
+            # Shielded, so that a batch that is being stored when the process ends is neither lost nor stored twice.
             await asyncio.shield(self._store_marks())
 
     async def _store_marks(self) -> None:

@@ -26,8 +26,8 @@ SESSION: Final = {
     "lock_timeout": "2s",
     "statement_timeout": "5s",
     "idle_in_transaction_session_timeout": "10s",
-    # Hot statements are prepared and look up by key: planning them each time would cost more
-    # than running them. A plan made on an empty table must use the indexes, too (random_page_cost).
+    # Frequent statements are prepared and look up rows by key: planning them each time would take longer than running
+    # them. A plan that was made on an empty table must use the indexes, too (random_page_cost).
     "plan_cache_mode": "force_generic_plan",
     "random_page_cost": "1.1",
     # Before Postgres 18, a plan with a disabled sort has so high a cost that each claim would be JIT-compiled first.
@@ -86,7 +86,8 @@ def boolean(name: str, default: bool, about: str) -> bool:
 
 
 def integer(name: str, default: int, about: str, *, low: int, high: int) -> int:
-    """The variable as a whole number. Raises `ImproperlyConfigured` unless it is one from `low` to `high`."""
+    """The variable as a whole number. Raises `ImproperlyConfigured` unless it is a whole number from `low` to
+    `high`."""
     value = text(name, str(default), about)
     if not value.isascii() or not value.isdigit() or not low <= int(value) <= high:
         raise ImproperlyConfigured(f"{name} must be a whole number from {low} to {high}, not {value!r}")
@@ -125,7 +126,7 @@ def origin(name: str, value: str) -> str:
 
 
 def _place(text: str) -> tuple[str, str]:
-    """The host and port in `text`, a `host:port` of a database URL; an empty string for one that is missing."""
+    """The host and the port in `text`, a `host:port` of a database URL; each is empty if it is missing."""
     try:
         parts = urlsplit(f"//{text}")
         port = parts.port
@@ -158,9 +159,9 @@ def database(url: str) -> dict[str, object]:
     """
     scheme, _, rest = url.partition("://")
     if scheme not in ("postgres", "postgresql"):
-        other = f", not {scheme}://" if scheme.isalnum() and scheme != url else ""  # anything else may be a password
+        other = f", not {scheme}://" if scheme.isalnum() and scheme != url else ""  # other text may be a password
         raise ImproperlyConfigured(f"DATABASE_URL must start with postgresql://{other}")
-    # Taken apart by hand: `urlsplit` knows of one host only.
+    # Not parsed by `urlsplit`, which knows only URLs with one host.
     authority, path, query = _AUTHORITY.fullmatch(rest).groups(default="")  # type: ignore[union-attr] # any text matches
     credentials, _, hosts = authority.rpartition("@")
     user, _, password = credentials.partition(":")
@@ -185,7 +186,7 @@ def database(url: str) -> dict[str, object]:
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {
             "connect_timeout": 2 if several else 5,
-            # If the server vanishes without closing the connection, sending and waiting end after these times.
+            # If the server is gone without having closed the connection, sending and waiting end after these times.
             "tcp_user_timeout": 10_000,
             "keepalives_idle": 5,
             "keepalives_interval": 5,

@@ -39,7 +39,7 @@ if SECRET_KEY or env.source("SECRET_KEY") != "SECRET_KEY":
 elif (_made := _data_file("secret_key")) is not None:
     SECRET_KEY = env.key(_made, str(DATA_DIR / "secret_key"))
 else:
-    # Commands that need no secrets still work; everything that signs refuses an empty key.
+    # With an empty key, commands that need no secrets still work; everything that signs refuses it.
     SECRET_KEY = "unset-" + "x" * 50 if DEBUG else ""
 
 PUBLIC_URL = env.text("PUBLIC_URL", "", "The address people and clients use, such as https://hub.example.com")
@@ -303,7 +303,7 @@ SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if ALLAUTH_TRUSTED
 CSRF_TRUSTED_ORIGINS = [PUBLIC_URL] if PUBLIC_URL else []
 X_FRAME_OPTIONS = "DENY"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1_048_576
-FILE_UPLOAD_HANDLERS = ["django.core.files.uploadhandler.MemoryFileUploadHandler"]  # never to disk; larger: no file
+FILE_UPLOAD_HANDLERS = ["django.core.files.uploadhandler.MemoryFileUploadHandler"]  # never to disk; drops larger files
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 1_000
 
 OAUTH2_PROVIDER_APPLICATION_MODEL = "oauth2_provider.Application"

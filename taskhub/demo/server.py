@@ -105,7 +105,7 @@ server: Final = MCPServer(
 
 
 def _ask(ctx: Ctx, needs: ClientCapabilities, **questions: InputRequest) -> InputRequiredResult:
-    """The result that asks the client `questions`; the tool is then called again, from its start, with the answers.
+    """The result that asks the client `questions`. The tool is then called again from its start, with the answers.
     Raises `ToolError` or `MCPError` if the client's revision or capabilities do not allow the questions."""
     if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
         # For an older session the SDK would return an internal error without an explanation.

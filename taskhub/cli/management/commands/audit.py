@@ -35,12 +35,12 @@ from taskhub.domain.audit.verify import (
 T = TypeVar("T")
 REPORT_SECONDS = 1.0
 LONG_SECONDS = 5.0
-"""A verification that is estimated to take longer is announced before it begins."""
+"""A verification that will probably take more seconds is announced before it begins."""
 
 NOT_READ = 2
 NOT_ALL_READ = 3
 KEEP_MONTHS = 12
-"""Months that `archive` leaves in the database by default. Nothing is archived unless somebody runs it."""
+"""Months that `archive` leaves in the database by default. Nothing is archived unless somebody runs the command."""
 ACTOR = Actor(name="manage.py", door=Door.CLI)
 
 
@@ -95,7 +95,7 @@ class Command(BaseCommand):
             raise CommandError("--keep-months: at least 0")
         try:
             there = directory.is_dir()
-        except OSError as error:  # of a directory above, before Python 3.14
+        except OSError as error:  # before Python 3.14, for example if a parent directory is forbidden
             raise CommandError(f"{directory} cannot be read: {error.strerror}") from None
         if not there:
             raise CommandError(f"{directory}: there is no such directory")

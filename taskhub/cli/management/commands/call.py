@@ -33,7 +33,7 @@ EXIT = {"completed": 0, "failed": 2, "cancelled": 3}
 SILENT_SECONDS = 3.0
 """Seconds that a call without a task may be silent before the address of the inbox is shown."""
 AWAY_SECONDS: Final = 60.0
-"""How long a hub that is away is asked again, counted from its last answer."""
+"""Seconds after its last answer for which a hub that is away is asked again."""
 PAUSES: Final = (0.25, 0.5, 1.0, 2.0, 5.0)
 """Seconds between two tries; the last pause is repeated."""
 
@@ -92,7 +92,7 @@ def _say(console: Console, text: str) -> None:
 
 
 class Follower:
-    """Sends requests, and repeats them while the hub is away, provided that it has answered before."""
+    """Sends requests. If the hub has answered before, repeats them while it is away."""
 
     def __init__(self, client: Client, console: Console) -> None:
         self._client = client
@@ -183,10 +183,10 @@ class Command(BaseCommand):
             except KeyboardInterrupt:
                 follower.cancel()
                 sys.exit(3)
-            except Nobody as error:  # of the first request only: `Follower` repeats later ones
+            except Nobody as error:  # raised only by the first request: `Follower` repeats later ones
                 how = f"Is a hub running there? `{runner()} up` starts one; --url names another."
                 raise CommandError(f"{error}. {how}") from None
-            except Away as error:  # Django would print the name of the class `Away`
+            except Away as error:  # raised as plain `CommandError`, or Django would print the name of the class
                 raise CommandError(str(error), returncode=error.returncode) from None
         self._print(result)
         sys.exit(1 if result.get("isError") else 0)

@@ -21,14 +21,14 @@ from taskhub.domain.configuration.references import Missing
 from taskhub.lib.signs import spelled
 
 DIFFERS: Final = 2
-"""The exit code where something would change, as that of `terraform plan -detailed-exitcode`. Errors are 1, as in every
-command: so one that ends by accident never looks as if there were changes to apply."""
+"""The exit code if something would change, as of `terraform plan -detailed-exitcode`. Errors exit with 1, as in every
+command, so an error never looks like changes to apply."""
 MAX_SECRET_FILE: Final = 65_536
-"""Bytes of a file that a reference leads to."""
+"""The most bytes of a file that a reference names."""
 
 
 MOST_NAMED: Final = 20
-"""Names of what a file does not list."""
+"""How many names of records that the file does not list are printed."""
 
 
 class Command(BaseCommand):
@@ -110,10 +110,10 @@ class Command(BaseCommand):
 
 
 class _Parser(CommandParser):
-    """Ends with 1 for what it cannot read: argparse's 2 means here that something differs."""
+    """Exits with 1 for wrong arguments, not with argparse's 2, which here means that something differs."""
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
-        """See above."""
+        """Exit with 1 in place of 2."""
         super().exit(min(status, 1), message)
 
 

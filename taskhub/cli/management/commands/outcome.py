@@ -19,7 +19,7 @@ from taskhub.lib.signs import spelled, visible_json
 
 
 class Command(BaseCommand):
-    """`rule` waits for nobody: the ruling counts at once, unlike in the console, which asks again."""
+    """`rule` rules at once, without the confirmation that the console asks for."""
 
     help = "List tasks whose outcome is unknown, and rule whether their tools ran."
     requires_system_checks: list[str] = []

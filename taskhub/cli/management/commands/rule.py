@@ -18,12 +18,12 @@ from taskhub.core.rules import Rule, Then, list_from_json, to_json
 from taskhub.lib.signs import spelled, visible_json
 
 _APART: Final = frozenset({"name", "when", "then", "enabled", "shadow"})
-"""Fields that `rule list` has in a rule's first lines."""
+"""Fields that `rule list` prints in a rule's first lines."""
 _TEXTS: Final = ("sentence", "words")
 
 
 class Command(BaseCommand):
-    """What `list --json` prints is what `set` reads."""
+    """`set` reads the format that `list --json` prints."""
 
     help = "List the rules that decide about calls, and replace them."
     requires_system_checks: list[str] = []
@@ -80,7 +80,8 @@ class Command(BaseCommand):
 
 
 def _rest(rule: Rule) -> list[str]:
-    """What else the rule says, by the names of a file of rules: texts on lines of their own."""
+    """The other fields of the rule, under the names that a file of rules has for them, each text on lines of its
+    own."""
     said = {name: value for name, value in to_json(rule).items() if name not in _APART}
     if rule.then is Then.ASK:
         said = {"quorum": rule.quorum} | said
@@ -91,7 +92,8 @@ def _rest(rule: Rule) -> list[str]:
 
 
 def _at(field: str) -> str:
-    """Which field of which rule an error is about, for people, who count from 1; empty if it is about no field."""
+    """The field and the rule that an error is about, as text for people, with rules counted from 1; empty if it is
+    about no field."""
     found = re.fullmatch(r"rules\.(\d+)(?:\.(.+))?", field)
     if found is None:
         return f"{field}: " if field else ""

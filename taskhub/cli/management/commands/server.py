@@ -44,7 +44,7 @@ TOKEN_HELP = "file with the token that is sent to a server with a URL; `-` is st
 
 
 class Command(BaseCommand):
-    """Starts no process: running workers connect to what is added."""
+    """Starts no process: running workers connect to added servers."""
 
     help = "List MCP servers, and add, change or remove them."
     requires_system_checks: list[str] = []
@@ -222,7 +222,7 @@ class Command(BaseCommand):
         if dropped is not None:
             if said := credentials.end_dropped(dropped):
                 self.stdout.write(said)
-            before = replace(before, oauth="")  # its authorization is what was changed
+            before = replace(before, oauth="")  # this change of the authorization is not reported as dropped
         self._next(before.id, wanted)
         self._dropped(before, servers.find_server(caller, before.name), edit)
 
@@ -367,7 +367,8 @@ def _number(options: dict[str, Any], name: str) -> int | None:
 
 
 def _pairs(path: str | None, sign: str, what: str) -> dict[str, str | None] | None:
-    """The lines of a file: a name with its value, or a name alone, whose value is kept."""
+    """The lines of a file, as values by name. A line may be a name without a value: then the stored value is kept
+    (`None`)."""
     if path is None:
         return None
     found: dict[str, str | None] = {}

@@ -105,7 +105,7 @@ class Command(BaseCommand):
             except Stopped:
                 pass
             except Exception:
-                if not supervisor.stopping:  # Ctrl-C also ends programs that a step runs, so the step fails
+                if not supervisor.stopping:  # Ctrl-C also ends programs of a step, so its error is expected
                     raise
             finally:
                 supervisor.stop()
@@ -257,8 +257,8 @@ class Command(BaseCommand):
             connections.close_all()
 
     def _wait_until_ready(self, supervisor: Supervisor, host: str, port: int, workers: int) -> bool:
-        """Wait until web and workers are ready, or print after `READY_SECONDS` that they are not, since they may become
-        ready later. Returns `False` if everything is to be stopped."""
+        """Wait until web and workers are ready. After `READY_SECONDS`, print that they are not, and go on, because they
+        may become ready later. Returns `False` if everything is to be stopped."""
         deadline = time.monotonic() + READY_SECONDS
         base = f"http://{_reachable(host)}:{port}"
         steps = {
@@ -283,7 +283,7 @@ class Command(BaseCommand):
         lines = ["", f"  TaskHub is ready:  {url}", ""]
         if credentials.get(
             "users"
-        ):  # at the first start only: later, others may see the output, and passwords may have changed
+        ):  # only at the first start: later, others may see the output, and passwords may have changed
             lines.append("  Sign in as")
             for role, user in credentials.get("users", {}).items():
                 lines.append(f"    {role:<9} {user['username']} / {user['password']}")
@@ -318,7 +318,7 @@ def _answers(address: str) -> bool:
 
 
 def _reachable(host: str) -> str:
-    """A host for URLs at which this machine reaches a server that listens on `host`."""
+    """The host to use in URLs, on this machine, for a server that listens on `host`."""
     if host in ("0.0.0.0", "::"):  # noqa: S104 - compared, not bound
         return "127.0.0.1" if host == "0.0.0.0" else "[::1]"  # noqa: S104
     return f"[{host}]" if ":" in host else host

@@ -29,17 +29,17 @@ from taskhub.lib.privacy import keep_private
 logger = logging.getLogger(__name__)
 
 HANDOVER_SECONDS: Final = 0.5
-"""How long, during shutdown, a connection that was just accepted has to send its request."""
+"""Seconds, during shutdown, in which a connection that was just accepted has to send its request."""
 END_SECONDS: Final = 15.0
-"""The longest that the shutdown of a web process takes: open requests get 4 s of it, the lanes the rest."""
+"""The most seconds that the shutdown of a web process takes: 4 for open requests, the rest for the lanes."""
 
 
 class Server(uvicorn.Server):
-    """At shutdown, ends open streams first, and answers every connection that the system has accepted: a proxy might
-    not repeat a request at another process, so it would be lost. Logs its start and its end."""
+    """At shutdown, ends open streams first, and answers every connection that the system has accepted. Otherwise a
+    request would be lost if its proxy does not repeat it at another process. Logs its start and its end."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Called once, before it serves. Logs the start, if the application started."""
+        """Called once, before requests are served. Logs the start, if the application started."""
         await super().startup(sockets=sockets)
         if self.started:
             where = f"http://{self.config.host}:{self.config.port}"
@@ -66,7 +66,7 @@ class Server(uvicorn.Server):
         for server in self.servers:
             for one in server.sockets:
                 loop.remove_reader(one.fileno())
-        for _ in range(2):  # lets asyncio make transports for connections that it has accepted
+        for _ in range(2):  # so that asyncio makes transports for connections that it has accepted
             await asyncio.sleep(0)
         for server in self.servers:
             server.close()
@@ -94,7 +94,7 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
     on_beat: Callable[[], None] = staticmethod(lambda: None)
-    """Called every five seconds while it serves."""
+    """Called every five seconds while the server runs."""
     on_shutdown: Callable[[], None] = staticmethod(lambda: None)
     """Called when the shutdown begins."""
     owner: Any
@@ -114,8 +114,8 @@ class Command(BaseCommand):
         parser.add_argument("--data-dir", help="as for `up`")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        # A lane that has its answer may find the event loop computing. With the default of 5 ms it would wait that long
-        # for the GIL (measured: p99 of tasks/get 80 ms; 21 ms with this).
+        # When the database answers a lane, the event loop may be computing, and the lane waits for the GIL: with the
+        # default, for 5 ms (measured p99 of tasks/get: 80 ms; with this value, 21 ms).
         sys.setswitchinterval(0.0005)
         follow_supervisor()
         raise_open_files()
@@ -125,7 +125,7 @@ class Command(BaseCommand):
         from django.utils.module_loading import import_string
 
         application = import_string(settings.ASGI_APPLICATION)
-        gc.freeze()  # objects made so far live as long as the process: the garbage collector skips them
+        gc.freeze()  # the garbage collector skips objects made so far, which live as long as the process
         server = Server(
             uvicorn.Config(
                 application,

@@ -47,7 +47,7 @@ class Guard:
     `origins`: origins (scheme, host, port) from which browsers may send requests, besides the request's own host.
     `clients`: further origins for `/mcp` and below, where cookies are ignored.
     `open_paths`: exact paths that accept any origin, because their views ignore cookies and return only public data.
-    `probed`: exact paths that accept any Host; the guard replaces an unknown one by one of `hosts`.
+    `probed`: exact paths that accept any Host; the guard replaces an unknown Host by one of `hosts`.
     `proxies`: how many proxies in front are trusted for the peer's address.
     `too_large`: makes the response to a body over `max_body` from the scope, the reason and the body's first and last
     bytes (no last ones if the body did not arrive whole). If it returns `None`, the guard answers 413.

@@ -83,8 +83,8 @@ def _write(path: Path, content: dict[str, object]) -> None:
 
 
 def add_demo() -> None:
-    """Add the demo server. If there are no rules yet, also add one that requires an approval by the group `ops` for a
-    deployment to production."""
+    """Add the demo server. If there are no rules yet, also add a rule that requires an approval by the group `ops` for
+    a deployment to production."""
     caller = of_shell(FIRST_START)
     set_server(caller, ServerSpec(name="demo", transport="python", target=DEMO_TARGET, named=True))
     if not rules(caller).version:

@@ -1,7 +1,7 @@
 """Strict readers of the environment.
 
-A value that is not exactly what is expected stops the process with one line that says
-what was expected. Every secret has a `_FILE` twin that names a readable file.
+An unexpected value stops the process with one line that says what was expected. Every secret has a `_FILE` twin that
+names a readable file.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ _PARTS: Final = {
     "_meta": "_meta",
 }
 _WHOLE: Final = {"Argument": "Arguments", "Output": "Output schema", "Annotation": "Annotations"}
-"""For parts without a name, the word for all parts of their kind together."""
+"""By kind of part, the word for values that belong to no single part of the kind."""
 _SCHEMAS: Final = {"inputSchema", "outputSchema"}
 _MAPS: Final = {"annotations", "_meta"}
 

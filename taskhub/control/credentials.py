@@ -39,8 +39,8 @@ def end_dropped(dropped: Dropped) -> str:
 
 
 def register_anew(caller: Caller, server_id: int) -> bool:
-    """Drop the hub's registration at an authorization server that does not know it any more: at the next authorization
-    the hub registers itself anew. Returns whether there was a registration. Raises `Forbidden` or `NotFound`."""
+    """Drop the hub's registration at an authorization server that does not know it any more. The hub registers itself
+    again at the next authorization. Returns whether there was a registration. Raises `Forbidden` or `NotFound`."""
     caller.require("server.manage", f"have the hub registered anew for server {server_id}")
     return writes.register_anew(tenant_id=caller.tenant_id, server_id=server_id, actor=caller.actor)
 

@@ -43,9 +43,9 @@ def decide_approval(
     """Approve or reject the call that the question is about. One rejection ends the task. Returns `COUNTED` for an
     approval below the quorum, `LATE` if the question is closed, `TWICE` if the caller has decided it already.
 
-    Raises `Forbidden` if the question is not for the caller, and `Invalid` for a rejection without a reason, since the
-    agent reads the reason, for an approval of a critical call if `confirmed` is not the name of its tool, or for one of
-    a call with a preview if `preview` is not the digest of what that has shown.
+    Raises `Forbidden` if the question is not for the caller. Raises `Invalid` for a rejection without a reason, which
+    the agent reads; for an approval of a critical call, if `confirmed` is not the name of its tool; for an approval of
+    a call with a preview, if `preview` is not the digest of what the preview has shown.
     """
     assert item.kind is QuestionKind.APPROVAL
     if early := closed_to(caller, item):
@@ -89,13 +89,13 @@ def may_edit(item: InboxItem) -> bool:
 def edit_call(
     caller: Caller, item: InboxItem, arguments: dict[str, Any], *, mark: str, reason: str = "", confirmed: str = ""
 ) -> EditOutcome:
-    """Approve the call with these arguments instead. `mark` is that of the `Proposal` that the caller has seen. Returns
-    `COUNTED` if others have to approve it so too, `PROPOSED` if the caller's own approval does not count for it, as
-    where another group is asked or its preview has yet to be shown, and `LATE` or `TWICE` as `decide_approval`, where
-    nothing has changed.
+    """Approve the call with these arguments in place of its own. `mark`: of the `Proposal` that the caller has seen.
+    Returns `COUNTED` if others have to approve the changed call too; `PROPOSED` if the caller's own approval does not
+    count for it, for example because another group is asked or its preview was not shown yet; `LATE` or `TWICE` as
+    `decide_approval`, and then nothing was changed.
 
     Raises `Forbidden` if the question is not for the caller, and `Invalid` for arguments that cannot be approved
-    (`edits.proposal`), if they would be approved otherwise than the caller has seen, or as `decide_approval` does.
+    (`edits.proposal`), if `mark` is out of date, or as `decide_approval` does.
     """
     if early := closed_to(caller, item):
         return EditOutcome(early)

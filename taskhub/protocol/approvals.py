@@ -54,7 +54,7 @@ _UNKNOWN: Final = "There is no such approval, or it is not this client's."
 
 
 class Status(StrEnum):
-    """Where a request for an approval stands."""
+    """The state of a request for an approval."""
 
     PENDING = "pending"
     """People are asked."""
@@ -62,7 +62,7 @@ class Status(StrEnum):
     """There is a permit, which can be redeemed."""
     REDEEMED = "redeemed"
     DENIED = "denied"
-    """By a rule, or by a person."""
+    """A rule or a person has denied the call."""
     EXPIRED = "expired"
     """Nobody decided in time, or the permit was not redeemed in time."""
     CANCELLED = "cancelled"

@@ -220,7 +220,7 @@ async def wait_for(
 ) -> TaskRecord:
     """The task as soon as it is terminal or `ready`, or as it stands after `seconds`.
 
-    `bell` must watch the task since before `task` was read, or a change in between would be missed.
+    `bell` must watch the task before `task` is read, or a change in between is missed.
     """
     loop = asyncio.get_running_loop()
     deadline = None if seconds is None else loop.time() + seconds

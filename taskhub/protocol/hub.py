@@ -162,7 +162,7 @@ class Hub:
     profiles: frozenset[str] = frozenset()
     """The profiles that are switched on (`registry.PROFILES`)."""
     mounts: frozenset[str] = frozenset()
-    """The places below `/mcp` that are open."""
+    """The mounts that are switched on."""
     shown: Callable[[TaskRecord], Mapping[str, object] | None] = lambda task: None
     """Returns a task as its own revision shows it. It is `registry.shown`, passed in because `registry` imports this
     module."""
@@ -195,13 +195,13 @@ class Hub:
     outcomes: Reads = field(default_factory=Reads)
     """The clients that were given the result of a task, to be stored in batches."""
     reads: Batches[tuple[int, str], TaskRecord | None] = field(init=False)
-    """`domain.tasks.reads.owned_task` by context id and public id."""
+    """Batched calls of `domain.tasks.reads.owned_task`, by context id and public id."""
     tasks: Batches[int, TaskRecord | None] = field(init=False)
-    """`domain.tasks.reads.task_by_id`, for waiters that have checked the owner."""
+    """Batched calls of `domain.tasks.reads.task_by_id`, for waiters that have checked the owner."""
     sessions: Batches[tuple[str, int], Session | None] = field(init=False)
-    """`domain.sessions.reads.live_sessions` by session id and context id."""
+    """Batched calls of `domain.sessions.reads.live_sessions`, by session id and context id."""
     creations: Batches[tuple[NewTask, Actor], Created] = field(init=False)
-    """`domain.tasks.create.create_task`."""
+    """Batched calls of `domain.tasks.create.create_task`."""
     pages: KeptPages = field(default_factory=KeptPages)
     recorded: ExpiringCache[tuple[int, int, Verdict], bool] = field(
         default_factory=lambda: ExpiringCache(RECORDED_SECONDS, most=10_000)

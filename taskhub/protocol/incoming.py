@@ -14,10 +14,10 @@ async def _always() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """One request to an MCP endpoint. `headers` maps lower-case names to trimmed values; `repeated`
-    names the headers that came more than once. `gone` returns when the peer has left; `valid` tells
-    whether the token it came with is still good, for streams that outlive the first check.
-    `mount` is the part of the path after `/mcp/`, which selects the revisions that are served there."""
+    """One request to an MCP endpoint. `headers` maps lower-case names to trimmed values; `repeated` names the headers
+    that came more than once. `gone` returns when the peer has left; `valid` returns whether the request's token is
+    still valid, for streams that go on after the first check. `mount` is the part of the path after `/mcp/`, which
+    selects the revisions that are served there."""
 
     body: bytes
     headers: Mapping[str, str]

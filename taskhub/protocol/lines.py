@@ -57,8 +57,8 @@ class Lines:
         self._waited_for = ""
 
     async def read(self, hub: Hub) -> list[tuple[int, bytes]]:
-        """The notifications since the last look, each with its line's id. No query when the caller
-        wants none."""
+        """The notifications since the last call, each with the id of its line. Makes no query if the caller wants no
+        notifications."""
         if self._token is None and self._level is None:
             return []
         found = page = await hub.lanes.run(lines_after, self._task_id, self.seen)

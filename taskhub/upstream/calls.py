@@ -44,7 +44,7 @@ class Bound:
     task: str = ""
     """The server's task whose result is asked for; empty for any other call."""
     place: int = 0
-    """Counts the calls of the connection, in the order in which they began."""
+    """The number of the call on its connection, counted in the order in which calls began."""
     number: types.RequestId | None = None
     """The id of the call's request; `None` until the request is sent."""
     asking: int = 0

@@ -154,7 +154,8 @@ class Connection:
         """The part of `_meta` in which the calls and polls of this connection declare version, client and capabilities;
         empty before the first of them, and in older revisions."""
         self.learnt: frozenset[tuple[str, str]] = frozenset()
-        """The value of `Pool.mirrored` when the client last listed the tools, for the headers of their arguments."""
+        """`Pool.mirrored` when the SDK's client last listed the tools here; it sends headers only for tools that it has
+        listed."""
         self._secrets = target.secrets()
         self.news = TaskNews(self.hide)
         """The server's notifications about its tasks."""

@@ -89,7 +89,7 @@ class AsksNoMore:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """The server's task was cancelled; `confirmed`: the server has said so."""
+    """The server's task was cancelled. `confirmed`: whether the server has said so."""
 
     confirmed: bool
 

@@ -77,7 +77,7 @@ class Eras:
             self.sessions = False
 
     def forget(self) -> None:
-        """Forget what is known: the next connection asks the server anew, beginning with the newest era."""
+        """Forget what is known. The next connection asks the server again, beginning with the newest era."""
         self.last = self.sessions = None
 
 
@@ -92,7 +92,8 @@ class Unspoken(Unavailable):
 
 
 class _UnusableError(Exception):
-    """The server's answer to `server/discover` is of no use, such as that it speaks no version of the hub's."""
+    """The server's answer to `server/discover` is of no use, for example because it names no version that the hub
+    speaks."""
 
 
 async def discover(session: ClientSession) -> None:

@@ -20,7 +20,8 @@ _STREAM_FAILED = f"{_STREAM_LOST}failed: "
 
 
 def gone(error: BaseException) -> bool:
-    """Whether the error means that the connection is lost. After any other error of a request it can still be used."""
+    """Whether the error means that the connection is lost. After any other error of a request, the connection can still
+    be used."""
     if not isinstance(error, MCPError):
         return False
     if refused := refusal(error):

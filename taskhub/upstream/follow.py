@@ -145,5 +145,5 @@ class Follower:
 
 
 def covering(uri: str, followed: Collection[str]) -> set[str]:
-    """The followed uris that a change of `uri` concerns: `uri` itself, and those of which it is a sub-resource."""
+    """The followed uris that a change of `uri` concerns: `uri` itself, and every uri that it is a sub-resource of."""
     return {one for one in followed if uri == one or uri.startswith(one.rstrip("/") + "/")}

@@ -88,7 +88,7 @@ class Pool:
         """The connections of `shared`, by `Profile.sessions`."""
         self._opening = asyncio.Lock()
         self.asks = Asks(target) if target.transport == "http" else None
-        """Requests that need no connection of the SDK."""
+        """Makes small requests without a connection of the SDK; `None` for servers that are not reached by HTTP."""
         self._own_loop: asyncio.AbstractEventLoop | None = None
         self._over: Crossing | None = None
         self._back: Crossing | None = None
@@ -194,7 +194,7 @@ class Pool:
             raise
 
     def fitted(self, profile: Profile) -> Profile:
-        """The profile of the connections for a caller with this profile."""
+        """The profile of the connections that serve a caller with this profile."""
         if profile.sessions and (self.target.pinned != OF_CALLER or not self.eras.dual(sessions=True)):
             return replace(profile, sessions=False)  # all callers are served alike
         return profile

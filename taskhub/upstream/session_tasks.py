@@ -284,7 +284,8 @@ async def _nobody(kind: QuestionKind, params: dict[str, Any]) -> dict[str, Any]:
 
 
 async def result_of(connection: Connection, task_id: str) -> dict[str, Any]:
-    """The result of a task, without what names the task; waits for its end. Raises as a request of the SDK's client."""
+    """Wait for the end of a task, and return its result, without the part of `_meta` that names the task. Raises as a
+    request of the SDK's client."""
     assert connection.client is not None
     params = types.GetTaskPayloadRequestParams(task_id=task_id)
     body = (await connection.client.session.send_request(types.GetTaskPayloadRequest(params=params), Verbatim)).root

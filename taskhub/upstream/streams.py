@@ -1,4 +1,4 @@
-"""The streams between a transport and the SDK's client, with what watches their messages."""
+"""The streams between a transport and the SDK's client, wrapped to watch and change their messages."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class TaskNews:
     def __init__(self, hide: Callable[[str], str]) -> None:
         """`hide` takes the server's secrets out of a line."""
         self.owner: int | None = None
-        """The client whose session it is; `None` if it may be any client's."""
+        """The id of the client to whose session the connection belongs; `None` if it belongs to no single client."""
         self.on_changed: Callable[[str, bool, int | None], None] = lambda task, working, owner: None
         """Called with the id of a changed task of the server, whether it is still working, and `owner`."""
         self.on_said: Callable[[str, LogLine, int | None], None] = lambda token, line, owner: None

@@ -24,7 +24,7 @@ _BEGINNING: Final = 128
 
 
 class TooLongError(Exception):
-    """A line of a command is longer than a message may be. `beginning` is what was kept of it."""
+    """A line of a command is longer than a message may be. `beginning`: the part of the line that was kept."""
 
     def __init__(self, beginning: str, most: int) -> None:
         super().__init__(f"a line of more than {most} bytes")

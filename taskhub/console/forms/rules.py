@@ -292,7 +292,7 @@ class RuleForm(ChangeForm):
 
     def shown(self) -> Rule:
         """The rule with the fields that warnings are about: what it does, when, and who is asked. Raises `Invalid` if
-        it is not chosen what the rule does."""
+        nobody has chosen what the rule does."""
         then = str(self["then"].value() or "")
         if then not in set(Then):
             raise Invalid("Choose what the rule does.", field="then")

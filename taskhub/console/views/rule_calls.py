@@ -64,8 +64,8 @@ def call_form(request: ConsoleRequest, data: Any = None) -> CallForm:
 
 
 def fill(request: ConsoleRequest, form: CallForm) -> dict[str, Any]:
-    """Put arguments for the chosen tool into the form, unless somebody has typed some and only chose another tool.
-    Returns the template context that says where the arguments come from."""
+    """Put arguments for the chosen tool into the form. If the form was sent only to choose another tool, typed
+    arguments are kept. Returns the template context that says where the arguments come from."""
     form.is_valid()
     if request.POST.get("fill") == "tool" and form.is_typed:
         return {}

@@ -35,7 +35,7 @@ from taskhub.lib.signs import visible_json
 MAX_NUMBER: Final = 2**31 - 1
 """No version has a higher number."""
 REST: Final = "Everything else"
-"""The name that the form suggests for a rule that decides what no other does."""
+"""The name that the form suggests for a rule about all calls that no other rule decides."""
 SHOWN_RULES: Final = 50
 """Rules on a page of the list."""
 SHOWN_TEXT: Final = 60_000
@@ -336,7 +336,7 @@ def _outdated(request: ConsoleRequest, form: RuleForm, name: str) -> HttpRespons
 
 
 def _built(request: ConsoleRequest, form: RuleForm, listed: RuleList, name: str) -> HttpResponse:
-    """The form with what the builder says added to the expression. Nothing is saved."""
+    """The form, with the builder's condition added to its expression. Nothing is saved."""
     form.is_valid()
     # Other errors of the form are shown when it is saved.
     form.errors.clear()

@@ -226,8 +226,8 @@ def _bound(request: Request, public_id: str, version: int) -> list[Any]:
 
 async def _resumed(hub: Hub, request: Request, state: Any, responses: dict[str, Any], revision: str) -> TaskRecord:
     """Store the answers (`responses`) of this request, and return their task. The task is named by the signed `state`,
-    which the client sends back from an earlier round, so any process can serve the next. Raises -32602 if `state` is
-    not valid for this call."""
+    which the client sends back from an earlier round, so any process can go on with the call. Raises -32602 if `state`
+    is not valid for this call."""
     try:
         signed = hub.signer.verify("requestState", state) if isinstance(state, str) else None
     except InvalidToken as error:

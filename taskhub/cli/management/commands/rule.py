@@ -39,7 +39,7 @@ class Command(BaseCommand):
             verb.add_argument("--data-dir", help="as for `up`")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Do what the verb says, in the default tenant."""
+        """Run the subcommand, in the default tenant."""
         with need_database():
             try:
                 if options["verb"] == "list":

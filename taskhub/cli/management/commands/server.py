@@ -98,7 +98,7 @@ class Command(BaseCommand):
         remove.add_argument("--yes", action="store_true", help="also if it has calls that have not ended")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Do what the verb says, in the default tenant."""
+        """Run the subcommand, in the default tenant."""
         do: Callable[[Caller, dict[str, Any]], None] = getattr(self, f"_{options['verb']}")
         with need_database():
             try:

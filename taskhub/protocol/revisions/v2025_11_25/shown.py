@@ -85,7 +85,7 @@ def question(task: TaskRecord, question: OpenQuestion, augmentation: dict[str, A
         params.setdefault("elicitationId", f"{task.public_id}.{question.key}")
     if (tied := related(task)) is not None:
         params["_meta"] = {**(params.get("_meta") or {}), **tied}
-    assert question.id is not None  # only a question that was not read has no id
+    assert question.id is not None  # set in every question that was read from the database
     return NewRequest(question.id, METHODS[question.kind], params)
 
 
@@ -96,7 +96,7 @@ def page(task: TaskRecord, question: OpenQuestion, base: str) -> NewRequest:
     params["elicitationId"] = f"{task.public_id}.{page_key(question)}"
     if (tied := related(task)) is not None:
         params["_meta"] = tied
-    assert question.id is not None  # only a question that was not read has no id
+    assert question.id is not None  # set in every question that was read from the database
     return NewRequest(question.id, METHODS[QuestionKind.ELICITATION], params, page=True)
 
 

@@ -19,8 +19,8 @@ def add_person(
     with_password: bool = True,
 ) -> tuple[int, str]:
     """Add a person. Returns the user id and the generated password, which cannot be shown again. With `password_due`,
-    the person has to choose another password before anything else. Without a password, nobody can sign in as them
-    before `set_password`.
+    the person has to choose another password before anything else. Unless `with_password`, they have no password, and
+    nobody can sign in as them before `set_password`.
 
     Raises `Forbidden`, `Invalid` naming the field, or `Refused` for a username that is taken.
     """

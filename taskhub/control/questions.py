@@ -132,9 +132,9 @@ def answer_question(caller: Caller, item: InboxItem, response: dict[str, Any]) -
 def rule_outcome(
     caller: Caller, item: InboxItem, *, ran: bool, reason: str, text: str = "", json_text: str = ""
 ) -> AnswerOutcome:
-    """Rule whether a tool ran whose run was lost. If it ran, the task ends with the result that the caller knows, as
-    `text` or as JSON, or without one; if not, it runs again. Returns `LATE` if the question is closed, as by another
-    ruling or a late result.
+    """Rule, for a lost run, whether the tool ran. If it did, the task ends with the result that the caller gives, as
+    `text` or `json_text`, or without a result. If not, the tool runs again. Returns `LATE` if the question is closed,
+    for example by another ruling or a late result.
 
     Raises `Forbidden` if the question is not for the caller, and `Invalid`, naming the field, without a reason or for a
     result that does not fit.

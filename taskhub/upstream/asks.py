@@ -79,7 +79,7 @@ class Asks:
         raise MCPError(error["code"], error["message"], error.get("data"))
 
     async def _posted(self, body: bytes, headers: list[tuple[bytes, bytes]]) -> tuple[str, bytes]:
-        """The content type and the body of the response."""
+        """Send the body by POST, and return the content type and the body of the response."""
         if self._http is None:
             self._http = httpcore2.AsyncConnectionPool(
                 ssl_context=trusted() if self._url.scheme == b"https" else None,

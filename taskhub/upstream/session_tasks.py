@@ -87,7 +87,7 @@ def made_of(body: dict[str, Any]) -> Any:
 
 @dataclass(slots=True)
 class _Question:
-    """A question that the server waits to have answered."""
+    """A question whose answer the server waits for."""
 
     method: str
     params: dict[str, Any]

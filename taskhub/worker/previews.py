@@ -144,7 +144,7 @@ def _read(came: CallOutcome | Waits | Late, *, waits: bool) -> Answer | None:
 
 
 def _problem(came: CallOutcome | Waits | Late) -> str:
-    """Why there is no answer."""
+    """Why the preview has no answer, as text for people."""
     match came:
         case Faulted(error):
             return str(error["message"])

@@ -295,7 +295,6 @@ def _inbox(request: ConsoleRequest, pk: int | None, *, ask: Ask | None = None, s
 
 
 def _chosen(request: ConsoleRequest, item: InboxItem, ask: Ask | None) -> dict[str, Any]:
-    """The template context of the chosen question."""
     return {
         "item": item,
         "words": words_of(item),

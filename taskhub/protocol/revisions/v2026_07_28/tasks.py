@@ -151,7 +151,6 @@ async def _earlier_task(hub: Hub, request: Request) -> TaskRecord | None:
 
 
 def _shown_as_earlier(hub: Hub, request: Request, task: TaskRecord) -> Reply:
-    """The task as 2025-11-25 shows it."""
     fields = hub.shown(task)
     assert fields is not None  # it has a handle
     return reply(hub, request, fields)

@@ -24,7 +24,7 @@ _START: Final = re.compile(r"https?://(?P<authority>[^/?#]+)", re.IGNORECASE)
 
 
 class BadAddress(ValueError):
-    """The address is not opened; the message says why, as the end of a sentence."""
+    """An address that is refused. The message says why, as the end of a sentence."""
 
 
 @dataclass(frozen=True, slots=True)

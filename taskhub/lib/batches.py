@@ -22,7 +22,7 @@ class Batches(Generic[A, R]):
     """Runs `work` in a lane with a list of up to `most` items, at most `under_way` lists at a time. `work` returns a
     result or an exception for each item, in order; if it raises, every caller of the batch gets that exception.
 
-    `gather(n)` returns for how many seconds a list of `n` items, fewer than `most`, waits for more before it is run."""
+    `gather(n)` returns the seconds that a list of `n` items, fewer than `most`, waits for more before it is run."""
 
     def __init__(
         self,
@@ -43,9 +43,9 @@ class Batches(Generic[A, R]):
         self._start_at: asyncio.Handle | None = None
 
     async def run(self, item: A) -> R:
-        """The result for this item. Cancelling the caller does not stop the batch. An item that waited longer than the
-        lanes' `patience`, or while the database left another batch without an answer, is dropped, and the exception
-        that `Lanes.vain` returns is raised."""
+        """The result for this item. Cancelling the caller does not stop the batch. Raises the exception that
+        `Lanes.vain` returns, and drops the item, if it waited longer than the lanes' `patience`, or if the database
+        left another batch without an answer meanwhile."""
         if len(self._waiting) >= self._lanes.most:
             raise self._lanes.crowded()
         loop = asyncio.get_running_loop()
@@ -60,7 +60,7 @@ class Batches(Generic[A, R]):
         loop, waiting = asyncio.get_running_loop(), len(self._waiting)
         seconds = self._gather(waiting) if waiting < self._most else 0.0
         if self._start_at is None:
-            # At the earliest in the next turn of the loop, so that other calls of this turn join the batch.
+            # At the earliest in the next iteration of the loop, so that other calls of this iteration join the batch.
             self._start_at = loop.call_later(seconds, self._start) if seconds else loop.call_soon(self._start)
         elif not seconds and isinstance(self._start_at, asyncio.TimerHandle):
             self._start_at.cancel()

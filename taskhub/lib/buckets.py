@@ -11,7 +11,7 @@ MOST_KEPT = 10_000
 
 
 class Buckets:
-    """One bucket for each key, which fills by `per_second` up to `per_second * seconds`."""
+    """One bucket for each key. It gains `per_second` each second, up to `per_second * seconds`."""
 
     def __init__(self, per_second: float, *, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         """Raises `ValueError` for a rate or a span that is not above 0."""

@@ -11,8 +11,9 @@ from collections.abc import Callable
 class Crossing:
     """Calls functions in the loop `there`, in order, each in the context (`contextvars`) of its caller.
 
-    Waking another thread costs a system call, and makes both threads wait for the GIL. So the functions of one turn of
-    the calling loop are handed over together, at its end. Not thread-safe: for one calling thread at a time.
+    Waking another thread costs a system call, and makes both threads wait for the GIL. So the functions of one
+    iteration of the calling loop are handed over together, at its end. Not thread-safe: for one calling thread at a
+    time.
     """
 
     def __init__(self, there: asyncio.AbstractEventLoop) -> None:

@@ -15,7 +15,7 @@ import time
 logger = logging.getLogger(__name__)
 
 STUCK_SECONDS = 60.0
-"""Seconds without a turn of the event loop after which the process is ended."""
+"""The process is ended after so many seconds without an iteration of its event loop."""
 
 _armed = threading.Lock()
 

@@ -81,9 +81,9 @@ class Lanes:
     gets. At most `most` calls of `run` wait, and a call that waited longer than `patience` seconds is not begun; a
     caller beyond either limit gets `explain(Crowded())`.
 
-    `unanswered` returns the `time.monotonic` at which the database last left a call without an answer. Calls that had
-    waited for `FRESH_SECONDS` by then are not begun, and get `explain(Unanswered())`: with a database that hangs, they
-    would run into their timeouts one after the other."""
+    `unanswered` returns when (`time.monotonic`) the database last left a call without an answer. Calls that had waited
+    for `FRESH_SECONDS` by then are not begun, and get `explain(Unanswered())`: with a database that hangs, they would
+    run into their timeouts one after the other."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""Runs a command in the place of this process, within limits, as another user if `USER` is not empty:
-`python launch.py USER LIMITS COMMAND ARGUMENT…`, with limits as in `NOFILE=8192,DATA=4294967296`.
+"""`python launch.py USER LIMITS COMMAND ARGUMENT…` replaces this process with the command, within limits as in
+`NOFILE=8192,DATA=4294967296`, and as another user if `USER` is not empty.
 
-Run by its path and never imported, since it knows nothing but the standard library and starts for each command.
+Run by its path for each command that starts, and never imported, so it uses the standard library only.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 
 
 def main() -> None:
-    """Set the limits, become the user, for good, and the command."""
+    """Set the limits, become the user for good, and replace this process with the command."""
     name, limits, command = sys.argv[1:4]
     for limit in filter(None, limits.split(",")):
         what, _, most = limit.partition("=")

@@ -38,7 +38,7 @@ def current() -> Mapping[str, str]:
 
 
 def carry(labels: Mapping[str, str]) -> None:
-    """Give the log lines of this thread the labels of the caller that it works for, instead of any that it had."""
+    """Give the log lines of this thread the labels of the caller that it works for, in place of earlier ones."""
     _ABOUT.set(labels)
 
 

@@ -11,8 +11,8 @@ _DIGITS = re.compile(r"[0-9]{1,19}")
 
 
 def whole(text: str, *, most: int = MOST) -> int | None:
-    """The number that `text` writes in ASCII digits alone, from 0 to `most`; `None` for anything else. Never raises,
-    unlike `int` after `isdigit`, which is true for "²": `int` refuses that, and numbers of more than 4,300 digits."""
+    """The number from 0 to `most` that `text` writes in ASCII digits only; `None` for any other text. Never raises:
+    `int` after `isdigit` would, for "²" and for more than 4,300 digits."""
     if not _DIGITS.fullmatch(text):
         return None
     number = int(text)

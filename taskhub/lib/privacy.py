@@ -15,8 +15,8 @@ logger = logging.getLogger(__name__)
 
 
 def keep_private() -> None:
-    """Keep other processes of this user from reading this one's memory and environment, and from tracing it; neither it
-    nor what it starts leaves a core dump. What it starts may be read again."""
+    """Keep other processes of this user from tracing this process, and from reading its memory and environment. Neither
+    this process nor the programs that it starts leave a core dump; those programs can be traced and read."""
     _, hard = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
     if sys.platform == "linux" and ctypes.CDLL(None).prctl(_SET_DUMPABLE, 0, 0, 0, 0) != 0:

@@ -1,8 +1,8 @@
 """The process that checks values against schemas: `python -I schema_process.py`, started by `lib.schemas`.
 
-It reads two lengths (`HEAD`), a schema and a value as JSON from standard input. It writes to standard output `f` (the
-value fits), or `m` (it does not) or `u` (it could not be checked) followed by a line with the reason. It imports the
-standard library and `jsonschema_rs` only, nothing of TaskHub.
+It reads two lengths (`HEAD`), a schema and a value as JSON from standard input. It writes to standard output `f` if the
+value fits the schema. Otherwise it writes a letter, `m` (does not fit) or `u` (could not be checked), and a line with
+the reason. It imports the standard library and `jsonschema_rs` only, nothing of TaskHub.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ from taskhub.lib import jsonx, schema_process
 from taskhub.lib.schema_process import CHECK_SECONDS, FITS, HEAD, MISFIT, short
 
 PLAIN_COST: Final = 2_000_000
-"""The highest cost of a check in this process: parts of the schema, references followed, times bytes of the value. Such
-a check takes milliseconds."""
+"""The highest cost of a check that is made in this process: the number of parts of the schema, references followed,
+times the bytes of the value. Such a check takes milliseconds."""
 MAX_KEPT: Final = 200
 """The most compiled schemas kept for a server, and the most of its schemas that are remembered as uncheckable."""
 MAX_NESTING: Final = 64

@@ -13,7 +13,7 @@ class Throttle:
         self._said_at = float("-inf")
 
     def __call__(self) -> bool:
-        """Whether the last `True` was `seconds` ago, or there was none."""
+        """Whether at least `seconds` have passed since the last `True`, or there was none."""
         now = time.monotonic()
         if now - self._said_at < self._seconds:
             return False

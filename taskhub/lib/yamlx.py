@@ -32,7 +32,7 @@ _MERGE: Final = "<<"
 
 
 class YamlError(ValueError):
-    """The text is no YAML that is accepted; the message says why, and `line` where, from 1."""
+    """The text is not accepted as YAML. The message says why, and `line` where, counted from 1."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
@@ -41,7 +41,7 @@ class YamlError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value with its line, counted from 1: that of its key if it has one."""
+    """A value with its line, counted from 1: the line of its key, if it has one."""
 
     line: int
     value: str | int | float | bool | tuple[Node, ...] | dict[str, Node] | None
@@ -55,7 +55,8 @@ class Node:
         return self.value
 
     def line_at(self, path: Sequence[str]) -> int:
-        """The line of what the path leads to, by keys and positions, as far as it leads."""
+        """The line of the value at `path` (names and positions). If there is none, the line of the last value on the
+        way there."""
         below: Node | None = None
         if path and isinstance(self.value, dict):
             below = self.value.get(path[0])

@@ -1,4 +1,4 @@
-"""What the rule that asked for an approval said of it then, as the question keeps it in its params."""
+"""What a rule said of the approval that it asked for, read from the params of the question."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ from taskhub.core.rules import EVERY_ARGUMENT, Otherwise, Preview, Risk, preview
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """What a rule said of an approval. Empty where a tool waits for a person to confirm it."""
+    """What the rule said of an approval. All fields are empty if a tool, not a rule, waits for a person to confirm
+    it."""
 
     risk: Risk = Risk.LOW
     sentence: tuple[tuple[str, bool], ...] = ()
-    """What will happen, in parts, each with whether it is a value of the call and not the rule's own text."""
+    """What will happen, as (text, whether the text is a value of the call) for each part; other parts are the rule's
+    own."""
 
     otherwise: Otherwise | None = None
     """What happens if nobody decides in time. `None`: the call fails."""
     escalate_to: str = ""
-    """The group that is asked then, or was asked."""
+    """The group that is asked if nobody decides in time, or that was asked because nobody did."""
     escalated_from: str | None = None
-    """The group that did not decide, where this is the second to be asked; empty for all who may approve."""
+    """The group that was asked before and did not decide: empty for all who may approve, `None` if nobody was asked
+    before."""
     preview: Preview | None = None
     """What is called to show what the call would do (`domain.questions.previews`)."""
     editable: tuple[str, ...] = ()
@@ -33,12 +36,12 @@ class Asking:
 
     @property
     def critical(self) -> bool:
-        """Whether who approves has to confirm which call it is."""
+        """Whether the person who approves has to confirm which call it is."""
         return self.risk is Risk.CRITICAL
 
 
 def asking(params: dict[str, Any]) -> Asking:
-    """What the rule said, by the params of the approval's question."""
+    """What the rule said, from the params of the approval's question."""
     decided = params.get("decided")
     if not isinstance(decided, dict):
         return Asking()

@@ -1,4 +1,4 @@
-"""Bypass: a time in which a tenant's calls run that people would be asked about."""
+"""Bypass: a time in which calls of a tenant run without the approvals that rules ask for."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from taskhub.core.errors import Invalid
 MAX_MINUTES: Final = 1_440
 """The longest bypass: a day. The table has the same limit."""
 MAX_REASON: Final = 200
-"""Most characters of the reason, which every call keeps that it let pass."""
+"""Most characters of the reason, which is stored with every call that the bypass lets pass."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bypass:
-    """A bypass that was in force when it was read. What rules deny or hide stays so, and so does the question about a
-    call whose rule calls it critical."""
+    """A bypass that was in force when it was read. Calls that rules deny or hide stay denied or hidden, and people are
+    still asked about calls that a rule calls critical."""
 
     id: int
     reason: str
@@ -27,17 +27,18 @@ class Bypass:
     began_at: datetime
     ends_at: datetime
     server_id: int | None = None
-    """The server whose calls it lets pass; those of all if `None`."""
+    """The server whose calls the bypass lets pass; `None` for all servers."""
     server: str = ""
     over_at: float = field(default=0.0, compare=False)
-    """When it is over by `time.monotonic` of this process: the database's clock judges, not this machine's."""
+    """When the bypass ends, as `time.monotonic` of this process: the database's clock decides, which this machine's may
+    differ from."""
 
     def counts_for(self, server_id: int) -> bool:
-        """Whether it lets calls of this server pass now."""
+        """Whether the bypass lets calls of this server pass now."""
         return time.monotonic() < self.over_at and self.server_id in (None, server_id)
 
     def stored(self) -> dict[str, Any]:
-        """It as tasks and events keep it."""
+        """The bypass as tasks and events store it."""
         until = self.ends_at.astimezone(UTC).isoformat(timespec="seconds")
         return {"id": self.id, "until": until, "reason": self.reason, "by": self.begun_by}
 
@@ -53,7 +54,7 @@ class Passed:
 
 
 def not_asked(by: Passed) -> str:
-    """What is said of a call that the bypass let pass."""
+    """The sentence that is shown for a call that the bypass let pass."""
     until = by.until.astimezone(UTC)
     return f"Not asked: bypass until {until:%Y-%m-%d %H:%M} UTC, because “{by.reason}”, by {by.by}"
 

@@ -40,7 +40,7 @@ def begun(text: str) -> dict[str, Any]:
 
 
 def named(params: dict[str, Any]) -> dict[str, Any]:
-    """The arguments that the rule names which asked for the approval, as the params of its question have them."""
+    """The arguments that the rule names that asked for the approval, from the params of the approval's question."""
     decided = params.get("decided")
     found = decided.get("named") if isinstance(decided, dict) else None
     return found if isinstance(found, dict) else {}

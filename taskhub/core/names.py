@@ -41,7 +41,7 @@ HUB_TOOL_PREFIX: Final = "taskhub_"
 """The prefix of the names of the hub's own tools. No other tool is exposed with it."""
 
 CALL_SCOPES: Final = ("tasks:call", "tasks:read", "tasks:answer", "tasks:cancel")
-"""The scopes of MCP clients, which a token has if nobody says otherwise."""
+"""The scopes of MCP clients: a token has them unless others are chosen."""
 APPROVALS_SCOPE: Final = "approvals:request"
 """The scope of `/api/v1/approvals`."""
 SCOPES: Final = (*CALL_SCOPES, APPROVALS_SCOPE)

@@ -1,7 +1,8 @@
 """The permissions of each role, in one table.
 
-`control` checks it before it changes anything, and pages before they show anything. Access to rows is enforced by the
-queries, which filter by tenant or client: a row of another tenant gives the same answer as one that does not exist.
+`control` looks a permission up before it changes anything, and a page before it shows anything. Access to rows is
+enforced by the queries, which filter by tenant or client: a row of another tenant gives the same answer as one that
+does not exist.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from taskhub.core.states import Audience, TaskMode
 from taskhub.lib import jsonx
 
 CALLER: Final = "caller"
-"""The value of `question_audience` besides those of `Audience`: the client alone answers, and what its program cannot
-answer is refused."""
+"""A value of `question_audience` that is no `Audience`: the client alone answers, and a question that its program
+cannot answer is refused."""
 MAX_CONDITIONS: Final = 20
 MAX_QUORUM: Final = 20
 MAX_GROUP: Final = 64
@@ -28,13 +28,13 @@ MAX_JOIN_SECONDS: Final = 86_400
 MAX_RETRY_SECONDS: Final = 300
 MAX_RETRY_ERRORS: Final = 20
 RETRIED: Final = ("connect", "timeout")
-"""The errors besides JSON-RPC codes after which a policy may have a call tried again: its server could not be reached;
-the tool ran longer than it may."""
+"""The errors, besides JSON-RPC codes, after which a policy can have a call tried again: `connect`, the server could not
+be reached; `timeout`, the tool ran for longer than it may."""
 
 
 def answerers(question_audience: str | None) -> tuple[Audience | None, bool]:
-    """The audience of a tool's questions by its policy; and whether a question that the client cannot answer is
-    refused."""
+    """The audience of a tool's questions by its policy, `None` if the policy has none; and whether a question that the
+    client cannot answer is refused."""
     if question_audience == CALLER:
         return Audience.CLIENT, True
     return (Audience(question_audience) if question_audience else None), False
@@ -52,13 +52,14 @@ class Policy:
     people_after_program: bool = False
     """Whether people are asked a question that a client's program declined by itself."""
     companion: dict[str, Any] = field(default_factory=dict)
-    """The read-only tool of the same server that is asked whether this one ran, when that is not known: `tool`, its
-    name; `arguments`, for each of its arguments `{"argument": name}`, one of this tool's, or `{"value": …}`. With
-    `field`, a member of what it answers, and `ran` or `unrun`, the value that means so, it rules by itself."""
+    """The companion: a read-only tool of the same server that is asked whether this tool ran, when that is unknown.
+    `tool` is its name. `arguments` has, for each of its arguments, `{"argument": name}` (an argument of this tool) or
+    `{"value": …}`. If `field` names a member of its answer, and `ran` or `unrun` is the value of that member, the hub
+    rules without people."""
     retry_on: list[str] = field(default_factory=list)
     """The errors after which a call is tried again: words of `RETRIED`, and JSON-RPC codes as text."""
     retry_seconds: int = 1
-    """The pause before the second try. It doubles with each further one, and varies by half."""
+    """Seconds before the second try. The pause doubles with each further try, and varies by half."""
     max_attempts: int = 3
     run_seconds: int = 900
     join_seconds: int = 300

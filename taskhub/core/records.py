@@ -161,11 +161,12 @@ class NewTask:
     waiter: str | None = None
     """A random id of the plain call that waits for the task (`domain.tasks.callers`); `None` if no plain call waits."""
     join_session: int | None = None
-    """The session whose calls alone may be joined, where callers without a token share one client; else `None`."""
+    """The only session whose calls may be joined, if callers without a token share one client; else `None`."""
     permit_seconds: int | None = None
     """For a task that is only decided (`core.versions.DECIDED_ONLY`): how long the permit can be redeemed."""
     wanted_seconds: int | None = None
-    """Seconds in which an approval of the call is to be decided; `None` for the question's own."""
+    """Seconds that people have to decide an approval of the call, if the rule gives them more; `None`: as the rule
+    says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +187,7 @@ class OpenQuestion:
     by_tool: bool = field(default=False, compare=False)
     """Whether the client's model is to answer it with the hub's own tool, because the client cannot be asked."""
     offered: bool = field(default=False, compare=False)
-    """Whether the client was asked so in a round, and has not answered."""
+    """Whether the client was asked in a round to open the page, and has not answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +248,7 @@ class Created:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A task that a worker has claimed. Every write of this run names `epoch`, so that a later claim shuts it out.
+    """A task that a worker has claimed. Every write of this run names `epoch`, and changes nothing after a later claim.
 
     `answers` are the answers to the tool's questions so far, by the tool's own keys. `given` are answers that came with
     the call, for questions that the tool may ask and the client may answer."""
@@ -276,13 +277,14 @@ class Claim:
     only_caller: bool = False
     """Whether a question that the client cannot answer is refused, by the tool's policy."""
     previewed: bool = False
-    """Whether the rule that decided has a preview, which may have been approved with the call."""
+    """Whether the rule that asked for an approval of the call has a preview, which people may have approved too."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpstreamTask:
-    """A task of a server, as the server told it when it took a call. `poll_ms` is how often it wants to be asked;
-    `None` if it did not say. `here`: whether it belongs to a process or session of the worker that made the call."""
+    """A task of a server, as the server described it when it accepted a call. `poll_ms` is the interval at which it
+    wants to be polled, `None` if it did not say. `here`: whether the task belongs to a process or session of the worker
+    that made the call."""
 
     id: str
     revision: str
@@ -294,7 +296,8 @@ class UpstreamTask:
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """A deferred call whose poll a worker has taken. `turn` shuts out workers whose poll was taken over by another."""
+    """A deferred call whose poll a worker has taken. A write names `turn`, and changes nothing if another worker has
+    taken the poll over."""
 
     claim: Claim
     upstream_id: str
@@ -317,7 +320,7 @@ class Poll:
     answers: dict[str, Any]
     """The answers to the server's questions, by its own keys."""
     errors: dict[str, dict[str, Any]]
-    """The JSON-RPC errors that the client sent in place of an answer, by the same keys."""
+    """The JSON-RPC errors that the client sent in place of answers, by the server's keys."""
     used_keys: frozenset[str]
     """The hub's keys of all questions of the task so far."""
     session: str = field(default="", repr=False)

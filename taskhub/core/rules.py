@@ -67,8 +67,9 @@ class Otherwise(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """A call that shows, before people decide, what the call that they are asked about would do. It is made of a tool
-    of the same server, or of the same tool: one of the two is given."""
+    """A call that shows, before people decide, what the call that they are asked about would do. It calls another tool
+    of the same server (`tool`), or the same tool with other arguments (`arguments`); exactly one of the two is
+    given."""
 
     tool: str = ""
     """Another tool, which says that it only reads. It gets those of the call's arguments that its schema names."""
@@ -98,7 +99,7 @@ class Rule:
     not_requester: bool = False
     """Whether the person who made the call may not decide it."""
     risk: Risk = Risk.LOW
-    """Who approves a critical call has to confirm which call it is."""
+    """How much harm the call may do. The person who approves a critical call has to confirm which call it is."""
     sentence: str = ""
     """What will happen, for the people who are asked, with places for arguments (`domain.rules.sentences`)."""
     expires_minutes: int = 1_440
@@ -132,7 +133,7 @@ class Difference:
     removed: tuple[str, ...]
     changed: tuple[str, ...]
     moved: tuple[str, ...]
-    """Rules of both that stand in another order among those of both."""
+    """Rules of both lists that have another order among the rules of both."""
 
 
 RULE_FIELDS: Final = tuple(part.name for part in fields(Rule))
@@ -229,7 +230,7 @@ def _check_editable(rule: Rule, at: str) -> None:
 
 
 def _check_end(rule: Rule, at: str) -> None:
-    """What happens if nobody decides."""
+    """Raise `Invalid` if what the rule says for the case that nobody decides cannot be saved."""
     minutes = rule.expires_minutes
     if isinstance(minutes, bool) or not 1 <= minutes <= MAX_MINUTES:
         raise Invalid(
@@ -255,7 +256,7 @@ def storable(text: str) -> bool:
 
 
 def to_json(rule: Rule) -> dict[str, Any]:
-    """The rule as a JSON object, without what is as a new rule has it: a field that a later release adds then changes
+    """The rule as a JSON object, without fields that have their default: so a field that a later release adds changes
     no digest."""
     values = {name: getattr(rule, name) for name in RULE_FIELDS}
     return {
@@ -273,7 +274,7 @@ def _as_json(name: str, value: Any) -> Any:
 
 def from_json(value: Any, field: str = "rule") -> Rule:
     """The rule that `to_json` made this of. Raises `Invalid` for an unknown or missing member, or one of another type;
-    `field` is what it calls the rule. Lengths and ranges are not checked (`check_rules`)."""
+    the error names the rule as `field`. Lengths and ranges are not checked (`check_rules`)."""
     if not isinstance(value, dict):
         raise Invalid(f"A rule is an object with {', '.join(RULE_FIELDS)}.", field=field)
     for name in value:
@@ -337,7 +338,7 @@ def digest_of(rules: Sequence[Rule]) -> str:
 
 
 def difference(before: Sequence[Rule], after: Sequence[Rule]) -> Difference:
-    """What the second list has otherwise than the first."""
+    """How the second list differs from the first."""
     old, new = {rule.name: rule for rule in before}, {rule.name: rule for rule in after}
     stayed, stay = [name for name in old if name in new], [name for name in new if name in old]
     blocks = SequenceMatcher(None, stayed, stay, autojunk=False).get_matching_blocks()
@@ -351,7 +352,7 @@ def difference(before: Sequence[Rule], after: Sequence[Rule]) -> Difference:
 
 
 def fields_changed(before: Rule, after: Rule) -> tuple[str, ...]:
-    """The names of the fields that the second rule has otherwise than the first."""
+    """The names of the fields in which the second rule differs from the first."""
     return tuple(name for name in RULE_FIELDS if getattr(before, name) != getattr(after, name))
 
 
@@ -374,8 +375,8 @@ def signed_in(found: dict[str, Any]) -> SignedIn:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """The client for which a rule decides. `scopes` is `None` where no token says them: expressions that speak of them
-    are in doubt then."""
+    """The client for which a rule decides. `scopes` is `None` if no token names them: expressions about scopes are then
+    in doubt."""
 
     context_id: int
     name: str
@@ -395,16 +396,16 @@ class Verdict:
     """The rule that decided; `None` if none matched."""
     version: int = 0
     doubt: bool = False
-    """Whether the rule matched only because it was in doubt."""
+    """Whether the rule matched only because its expression was in doubt."""
     shadows: tuple[str, ...] = ()
     """The names of the rules with `shadow` that matched before."""
     scopes: frozenset[str] | None = None
-    """The scopes for which it was decided (`Client.scopes`)."""
+    """The scopes for which the rules decided (`Client.scopes`)."""
     bypass: Bypass | None = None
-    """The bypass by which the call is allowed: people would be asked about it else."""
+    """The bypass that lets the call run; without it people would be asked."""
 
     def stored(self) -> dict[str, Any] | None:
-        """It as a task keeps it; `None` where the tenant has no rules and no bypass let the call pass."""
+        """The verdict as a task stores it; `None` where the tenant has no rules and no bypass let the call pass."""
         if not self.version and self.bypass is None:
             return None
         kept: dict[str, Any] = {"then": str(self.then), "version": self.version}

@@ -1,5 +1,5 @@
-"""Finds possible secrets in the address or command of a server, where pages hide and the database encrypts them; and in
-the arguments of a call, whose short name hides them."""
+"""Finds possible secrets: in the address or command of a server, which pages hide and the database encrypts; and in the
+arguments of a call, which the call's short name hides."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _UNREADABLE: Final = re.compile(r"^$|[\s'\"\\]")
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _VARIABLE: Final = re.compile(rf"(?:--env=)?{_ASSIGNMENT.pattern}", re.DOTALL)
 _SHORT: Final = 12
-"""Characters. A command is shown without the values of its variables. A message that quotes such a value loses it only
-if the value is at least so long or the variable's name sounds secret: `debug` or `production` are words as well."""
+"""Characters. A command is shown without the values of its variables, but a message about it loses only values that
+have at least this length or whose variable sounds secret: `debug` or `production` are words as well."""
 _HEADER: Final = re.compile(r"([A-Za-z0-9_-]+):(?!//)\s*(.+)")
 
 
@@ -61,9 +61,9 @@ def secrets_of(transport: str, target: str) -> frozenset[str]:
 
 
 def given_secrets(headers: Iterable[tuple[str, str]], environment: Iterable[tuple[str, str]] = ()) -> frozenset[str]:
-    """The texts that a message must not repeat of the headers and variables that a server is given. Of headers: every
-    value, for `Authorization` without the scheme. Of variables: the values that are long or whose name sounds secret,
-    also each of their lines alone, and the passwords in addresses."""
+    """The texts in a server's headers and variables that a message must not repeat. Of headers: every value, for
+    `Authorization` without the scheme. Of variables: the values that are long or whose name sounds secret, also each of
+    their lines alone, and the passwords in addresses."""
     found: set[str] = set()
     for name, value in headers:
         credentials = value.partition(" ")[2].strip() if name.lower().endswith("authorization") else ""

@@ -6,17 +6,17 @@ from types import MappingProxyType
 from typing import Final
 
 CALLS_AT_ONCE: Final = MappingProxyType({"python": 64, "stdio": 20, "http": 20})
-"""The most calls that one worker makes to one server at once, by transport, where the server has no number of its own.
-Of a command (`stdio`), that is in all its processes together."""
+"""The most calls that one worker makes to one server at once, by transport, if no number is set for the server. For a
+command (`stdio`), in all its processes together."""
 
 SSE: Final = "sse+"
 """What is put before the address of a server that speaks HTTP with SSE, as of 2024."""
 
 MOST_AT_ONCE: Final = 1_000
-"""The highest number that can be set for a server."""
+"""The most calls at once that can be set for a server."""
 
 CONNECT_SECONDS: Final = 15
-"""Seconds in which a connection has to be made and agreed on, where the server has no number of its own."""
+"""Seconds in which a connection has to be made and agreed on, if no number is set for the server."""
 
 MOST_CONNECT_SECONDS: Final = 120
-"""The highest number that can be set for a server."""
+"""The most seconds to connect that can be set for a server."""

@@ -28,11 +28,13 @@ _PLACE = re.compile(rb"\$(\d+)")
 
 def run(sql: bytes, params: Sequence[object], fetch: Callable[[Cursor], R], *, again: bool, prepare: bool) -> R:
     """Execute `sql` and return the result of `fetch`. Raises `psycopg.Error` as the database sent it, or `Unavailable`
-    when the connection is lost; the next call opens a new one. Without `prepare`, Postgres plans it for these values.
+    when the connection is lost; the next call opens a new one. Without `prepare`, Postgres plans the statement for
+    these values.
 
-    A connection that was closed while it was idle is replaced first. If it is lost during the statement, the statement
-    is run once more on a new one if `again` (a read, so that a restart of the database goes unnoticed), or if Postgres
-    reported that it was undone. In any other case it is unknown whether a write has committed."""
+    A connection that was closed while it was idle is replaced first. If the connection is lost during the statement,
+    the statement is run once more on a new connection, if `again` is set (for reads, so that a restart of the database
+    goes unnoticed) or Postgres reported that the statement was undone. In any other case it is unknown whether a write
+    has committed."""
     _connect()
     try:
         return _run(sql, params, fetch, prepare)

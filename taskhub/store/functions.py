@@ -35,7 +35,8 @@ _STATEMENTS: Final = "statements.sql"
 _FUNCTION: Final = re.compile(r"^CREATE OR REPLACE FUNCTION (\w+)", re.MULTILINE)
 _TRIGGER: Final = re.compile(r"^CREATE (?:CONSTRAINT )?TRIGGER (\w+)", re.MULTILINE)
 _LOCK: Final = 7_225_941_807_011_217
-"""The key of `load`'s advisory lock: if two processes migrate at once, the second waits and finds all loaded."""
+"""The key of `load`'s advisory lock: if two processes migrate at once, the second waits, and then has nothing to
+load."""
 
 
 class NewerSchemaError(Exception):
@@ -48,8 +49,9 @@ def trigger_names() -> frozenset[str]:
 
 
 def load() -> bool:
-    """Load the files into the database unless it has just these functions and triggers. Returns whether anything was
-    loaded. Does nothing while a migration is still to be applied, or if a newer release has migrated the database."""
+    """Load the files into the database, unless it already has the same functions and triggers. Returns whether anything
+    was loaded. Does nothing while a migration is still to be applied, or if a newer release has migrated the
+    database."""
     if not _fully_migrated():
         return False
     functions, triggers = _digest(_functions()), _digest(_text(_TRIGGERS))

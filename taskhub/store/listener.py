@@ -30,9 +30,9 @@ _LOCK: Final = 7225
 async def listen(
     on_hint: Callable[[str], None], on_gap: Callable[[], None], *, channel: str = HINT_CHANNEL, alive: str = ""
 ) -> None:
-    """Call `on_hint(hint)` for each hint (a notification may carry several), and `on_gap()`
-    after each (re)connection, for ever. While connected it holds an advisory lock for the word `alive`, by which others
-    see that this process lives: Postgres releases the lock when the process is killed.
+    """Call `on_hint(hint)` for each hint (a notification may carry several), and `on_gap()` after each (re)connection,
+    for ever. The connection holds an advisory lock for the word `alive`, which shows others that this process lives:
+    Postgres releases the lock when the process is killed.
 
     Ends only by cancellation. While the database is away, it tries again (after 0.2 s, doubling to 5 s).
     """
@@ -90,7 +90,7 @@ async def _hear(connection: psycopg.AsyncConnection[Any], on_hint: Callable[[str
             while (notify := connection.pgconn.notifies()) is not None:
                 _pass_on(notify.extra.decode(), on_hint)
         except Exception as error:  # noqa: BLE001 - handed to the waiting caller
-            # A connection at its end stays readable: the loop would call `read` again and again.
+            # At its end a connection stays readable: the loop would call `read` again and again.
             loop.remove_reader(watched)
             if not broken.done():
                 broken.set_exception(error)

@@ -1,7 +1,7 @@
 """TaskHub's connections to Postgres: the module that Django imports for `ENGINE`.
 
-The client sets a deadline for each statement. `statement_timeout` alone does not do: the server enforces it, and a
-frozen server never does, while the socket looks as with a server that computes. At the deadline the client closes the
+The client sets a deadline for each statement. `statement_timeout` alone is not enough: the server enforces it, and a
+frozen server never does, while its socket looks like that of a busy server. At the deadline the client closes the
 connection. Whether the statement was executed is then unknown, as with any connection that breaks.
 """
 
@@ -68,8 +68,8 @@ class Punctual(psycopg.Connection[Any]):
     session: Mapping[str, str] = MappingProxyType({})
     """TaskHub's settings of this session, by name, as Postgres spells their values."""
     own_adapters: AdaptersMap
-    """Django's adapters, but times are loaded by psycopg's own loader, in C. It returns them in the session's zone,
-    which Django sets to UTC, so that Django's loader is not needed, which replaces the zone of each time in Python."""
+    """Django's adapters, except that psycopg's own loader, written in C, loads times. It returns them in the session's
+    time zone, which Django sets to UTC. Django's loader, in Python, would replace the zone of each time."""
     waits_for_disk = True
     """Whether commits wait for the disk (`synchronous_commit`). Only the thread that sends hints turns it off
     (`domain/hints/announce.py`)."""

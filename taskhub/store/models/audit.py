@@ -10,8 +10,8 @@ from taskhub.store.models.people import Tenant
 class Event(models.Model):
     """An entry of the audit log. Append-only: triggers refuse UPDATE, DELETE and TRUNCATE.
 
-    `xid` is the transaction that wrote the event: events of transactions that have ended can be sealed.
-    There is no foreign key to `task`, because events outlive purged tasks.
+    `xid` is the id of the transaction that wrote the event: events of transactions that have ended can be sealed. There
+    is no foreign key to `task`, because events outlive purged tasks.
     """
 
     tenant = models.ForeignKey(Tenant, models.DO_NOTHING, null=True, db_constraint=False, db_index=False)

@@ -17,13 +17,14 @@ class ServerOAuth(models.Model):
     server = models.OneToOneField(Server, models.CASCADE, related_name="oauth")
     way = models.CharField(max_length=8)
     issuer = models.TextField(db_default="", blank=True)
-    """The issuer that an admin named; empty for the one that the server names."""
+    """The issuer that an admin named; empty to use the one that the server names."""
     client_id = models.TextField(db_default="", blank=True)
     client_secret = models.BinaryField(null=True)
     scopes = models.TextField(db_default="", blank=True)
-    """The scopes that an admin named; empty for those that the server asks for."""
+    """The scopes that an admin named; empty to use those that the server asks for."""
     lacking = models.TextField(db_default="", blank=True)
-    """The scopes without which the server refuses its lists, or a connection to read them."""
+    """The scopes that the server wanted when it last refused a list, or the connection to read its lists; empty if
+    none."""
     found = models.JSONField(default=dict, db_default={})
     """What was found out about the authorization server (`records.Found`)."""
     registered = models.JSONField(default=dict, db_default={})
@@ -47,19 +48,20 @@ class ServerOAuth(models.Model):
 
 
 class ServerGrant(models.Model):
-    """The tokens that an authorization server issued for a server: for a person, for a client, or, without either, for
-    all. Authorizing anew makes a new row, so that connections under the old one are not used any more."""
+    """The tokens that an authorization server issued for a server: for a person, for a client, or, if both are null,
+    for all. Authorizing anew makes a new row, so that connections under the old one are not used any more."""
 
     server = models.ForeignKey(Server, models.CASCADE, related_name="grants", db_index=False)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, null=True)
     context = models.ForeignKey(AuthContext, models.CASCADE, null=True)
     state = models.CharField(max_length=8, db_default="good")
     problem = models.TextField(db_default="", blank=True)
-    """Why it has to be authorized again, as text for people; empty while it is good."""
+    """Why the server has to be authorized again, as text for people; empty while the grant is good."""
     issuer = models.TextField(db_default="", blank=True)
     client_id = models.TextField(db_default="", blank=True)
     registered = models.JSONField(default=dict, db_default={})
-    """The client that it was issued to, if the hub had registered it by itself: kept as long as the grant."""
+    """The client that the grant was issued to, if the hub had registered the client by itself: kept as long as the
+    grant."""
     scopes = models.TextField(db_default="", blank=True)
     access = models.BinaryField(null=True)
     refresh = models.BinaryField(null=True)
@@ -67,9 +69,9 @@ class ServerGrant(models.Model):
     version = models.IntegerField(db_default=0)
     """Grows with every change of the tokens, and when a process begins to refresh them."""
     refreshing_until = models.DateTimeField(null=True)
-    """Until when one process alone may refresh the tokens; null if none does."""
+    """Until this time one process alone may refresh the tokens; null if none does."""
     refresh_after = models.DateTimeField(null=True)
-    """Before then their authorization server does not want to be asked for new ones."""
+    """Before this time the authorization server does not want to be asked for new tokens; null if it named none."""
     granted_by = models.CharField(max_length=255, db_default="")
     granted_at = models.DateTimeField(db_default=Now())
     refreshed_at = models.DateTimeField(null=True)

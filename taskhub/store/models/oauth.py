@@ -9,8 +9,8 @@ from django.db.models.functions import Now
 
 
 class Application(models.Model):
-    """A program that a tenant knows. `registration` is django-oauth-toolkit's row, which says how it signs people in.
-    Tenants share the row of a program that is known by its metadata document, or registered itself."""
+    """A program that a tenant knows. `registration` is django-oauth-toolkit's row, which says how the program signs
+    people in. Tenants share that row if the program is known by its metadata document, or registered itself."""
 
     tenant = models.ForeignKey("store.Tenant", models.CASCADE)
     registration = models.ForeignKey("oauth2_provider.Application", models.CASCADE, related_name="known_as")

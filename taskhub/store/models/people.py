@@ -39,7 +39,7 @@ class Membership(models.Model):
     granted_at = models.DateTimeField(db_default=models.Func(function="clock_timestamp"))
     """When the person last got a role or groups, a password from somebody else, or access again. Triggers set it."""
     governed_at = models.DateTimeField(null=True)
-    """When the person last saved the rules, or gave somebody one of these."""
+    """When the person last saved the rules, or gave somebody a role, groups, a password or access."""
 
     class Meta:
         db_table = "membership"

@@ -9,7 +9,8 @@ from taskhub.store.models.servers import Tool
 
 class Permit(models.Model):
     """One call that one client may make once, until `expires_at`. The trigger `permit_guard` refuses every change but
-    the redemption. `public_id` is that of the task in which people approved it; without such a task a rule allowed it.
+    the redemption. `public_id` is the id of the task in which people approved the call; if a rule allowed it, there is
+    no such task.
 
     There is no foreign key to `task`, because a permit may outlive the purge of its task."""
 
@@ -19,7 +20,7 @@ class Permit(models.Model):
     tool = models.ForeignKey(Tool, models.PROTECT, related_name="+", db_index=False)
     arguments_digest = models.BinaryField(max_length=32)
     tool_digest = models.BinaryField(max_length=32)
-    """The digest of the tool's definition for which it was decided."""
+    """The digest of the tool's definition at the time of the decision."""
     rules_version = models.IntegerField()
     asked = models.BooleanField()
     """Whether people approved the call."""

@@ -1,4 +1,4 @@
-"""The rules of tenants, as versions that are only ever added, and the times in which nobody is asked."""
+"""The versions of tenants' rules, which are only ever added, and the times in which nobody is asked."""
 
 from datetime import timedelta
 
@@ -38,19 +38,19 @@ class RuleVersion(models.Model):
 
 
 class Bypass(models.Model):
-    """A time in which calls of a tenant run that people would be asked about. The trigger `bypass_guard` refuses every
-    change but its end."""
+    """A time in which calls of a tenant run without the approvals that rules ask for. The trigger `bypass_guard`
+    refuses every change but the end of the bypass."""
 
     tenant = models.ForeignKey(Tenant, models.PROTECT, related_name="+", db_index=False)
     server = models.ForeignKey(Server, models.PROTECT, null=True, related_name="+", db_index=False)
-    """The server whose calls it lets pass; those of all servers if it is null."""
+    """The server whose calls the bypass lets pass; null for all servers."""
     reason = models.CharField(max_length=MAX_REASON)
     made_by = models.CharField(max_length=255)
     began_at = models.DateTimeField(db_default=models.Func(function="clock_timestamp"))
     ends_at = models.DateTimeField()
-    """It is over then, whether or not anybody notes its end."""
+    """The bypass is over then, whether or not its end is recorded."""
     ended_at = models.DateTimeField(null=True)
-    """When somebody ended it; or `ends_at`, once its end was noted."""
+    """When somebody ended the bypass; or `ends_at`, once that has passed and was recorded."""
 
     class Meta:
         db_table = "bypass"

@@ -13,15 +13,16 @@ from taskhub.store.models.people import Tenant
 class Server(models.Model):
     """An upstream MCP server: in-process, a command, or a URL.
 
-    The row of a removed server stays, because tasks refer to its tools: without its secrets, and never to change again
-    (the trigger `server_guard`).
+    The row of a removed server is kept, without its secrets, because tasks refer to the server's tools. It never
+    changes again (the trigger `server_guard`).
     """
 
     tenant = models.ForeignKey(Tenant, models.CASCADE)
     name = models.CharField(max_length=64)
     transport = models.CharField(max_length=8)
     target = models.TextField()
-    """The address or command without secrets, for display. If it has any, `sealed_target` has the whole, encrypted."""
+    """The address or command without secrets, for display. If it has secrets, `sealed_target` is the whole,
+    encrypted."""
     sealed_target = models.BinaryField(null=True)
     credentials = models.BinaryField(null=True)
     headers = models.JSONField(default=dict, db_default={})
@@ -31,25 +32,26 @@ class Server(models.Model):
     directory = models.TextField(db_default="", blank=True)
     """The working directory of a command; empty for the worker's own."""
     own_process = models.BooleanField(db_default=False)
-    """Whether a `python:` server runs in a process of its own, which is given what a command is given."""
+    """Whether a `python:` server runs in a process of its own, with the variables and directory that a command can
+    have."""
     connect_seconds = models.IntegerField(null=True)
     prefix = models.CharField(max_length=64, db_default="", blank=True)
     review = models.BooleanField(db_default=False)
-    """Whether its new and changed tools wait for a person before they are offered."""
+    """Whether new and changed tools of the server wait for a person before they are offered."""
     by_file = models.BooleanField(db_default=False)
-    """Whether a file of configuration alone changes it, and the policies of its tools."""
+    """Whether only a file of configuration changes the server and the policies of its tools."""
     calls_at_once = models.IntegerField(null=True)
     shared = models.BooleanField(db_default=False)
-    """Whether clients share its processes or sessions, which otherwise belong to one client each."""
+    """Whether clients share the server's processes or sessions, which otherwise belong to one client each."""
     enabled = models.BooleanField(db_default=True)
     disabled_reason = models.CharField(max_length=200, db_default="", blank=True)
     state = models.CharField(max_length=16, db_default="unknown")
     problem = models.TextField(db_default="", blank=True)
     protocol = models.CharField(max_length=32, db_default="", blank=True)
     pinned = models.CharField(max_length=10, db_default="", blank=True)
-    """The version of the protocol that is spoken with it; empty for the newest that it speaks."""
+    """The version of the protocol to speak with the server; empty for the newest that it speaks."""
     era = models.CharField(max_length=9, db_default="", blank=True)
-    """The `core.versions.Era` in which it answered last; empty if that is to be found out."""
+    """The `core.versions.Era` in which the server answered last; empty if that is to be found out."""
     info = models.JSONField(default=dict, db_default={})
     capabilities = models.JSONField(default=dict, db_default={})
     incomplete = models.TextField(db_default="", blank=True)
@@ -144,7 +146,7 @@ class Tool(models.Model):
     """The digest of the definition that somebody confirmed last; empty where nobody has confirmed any."""
     confirmed_at = models.DateTimeField(null=True)
     confirmed_by = models.CharField(max_length=255, db_default="", blank=True)
-    """Who confirmed it; empty where it was there at the first listing of its server."""
+    """Who confirmed it; empty if the definition was in the first listing of the server."""
 
     enabled = models.BooleanField(db_default=True)
     policy_mode = models.CharField(max_length=8, null=True)
@@ -190,7 +192,7 @@ class ToolVersion(models.Model):
     definition = JsonText()
     first_seen_at = models.DateTimeField()
     last_seen_at = models.DateTimeField(null=True)
-    """The last listing that had it; null for the definition that the server lists now."""
+    """When the server last listed this definition; null for the definition that it lists now."""
 
     class Meta:
         db_table = "tool_version"
@@ -204,7 +206,7 @@ class ToolVersion(models.Model):
 
 
 class ConnectionTest(models.Model):
-    """The latest test of the connection to a server, which a worker makes for people: requested, taken, ended."""
+    """The latest test of the connection to a server, which people request and a worker makes."""
 
     server = models.OneToOneField(Server, models.CASCADE, related_name="+")
     requested_at = models.DateTimeField()

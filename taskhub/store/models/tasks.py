@@ -30,8 +30,8 @@ class Task(models.Model):
     tool_digest = models.BinaryField(max_length=32, null=True)
     answers = models.JSONField(null=True)
     decided = models.JSONField(null=True)
-    """What the rules said of the call (`core.rules.Verdict`), at first or when they were asked last; null where the
-    tenant had none."""
+    """What the rules said of the call (`core.rules.Verdict`) when they were last evaluated; null where the tenant had
+    none."""
 
     edited = JsonText(null=True)
     """What people approved instead of `arguments`, which stay as the client sent them (`domain.tasks.edits`)."""
@@ -200,7 +200,7 @@ class Question(models.Model):
     error = models.TextField(null=True)
     opened_at = models.DateTimeField(db_default=Now())
     called_at = models.DateTimeField(null=True)
-    """Of an approval: when its task was created, so that lists of many need not look at their tasks (`th_barred`)."""
+    """Of an approval: when its task was created, so that lists of questions need no join with tasks (`th_barred`)."""
     closed_at = models.DateTimeField(null=True)
     due_at = models.DateTimeField(null=True)
 
@@ -233,8 +233,8 @@ class Question(models.Model):
             ),
         ]
         indexes = [
-            # Not by its state: a look for the open questions of one task, planned while there were few, would read all
-            # that are open, since this index would fit it as well as the one by task.
+            # The condition is not on `state`. A query for the open questions of one task fits such an index as well as
+            # the one by task, and a plan made while few questions were open would go on reading all open ones.
             models.Index(fields=["tenant", "opened_at"], condition=Q(closed_at__isnull=True), name="question_open"),
             models.Index(
                 fields=["tenant", "-closed_at", "-id"], condition=Q(closed_at__isnull=False), name="question_closed"
@@ -247,7 +247,7 @@ class Question(models.Model):
 
 class OutcomeCheck(models.Model):
     """What the companion of a tool says of a run that was lost (`domain.tasks.checks`). `tries` counts how often a
-    worker took it, and `next_at` is when one may take it (again)."""
+    worker took the check, and `next_at` is when a worker may take it again."""
 
     question = models.OneToOneField(Question, models.CASCADE, primary_key=True, related_name="check_of_outcome")
     tool_name = models.CharField(max_length=160, db_default="")
@@ -290,7 +290,7 @@ class Preview(models.Model):
     is_error = models.BooleanField(db_default=False)
     problem = models.TextField(db_default="")
     digest = models.BinaryField(max_length=32, null=True)
-    """Of the whole answer, also of what was not kept; all previews without an answer have the same."""
+    """The digest of the whole answer, with what was not kept; the same for all previews without an answer."""
 
     class Meta:
         db_table = "preview"
@@ -322,7 +322,7 @@ class Decision(models.Model):
     arguments_digest = models.BinaryField(max_length=32)
     call_digest = models.BinaryField(max_length=32, null=True)
     preview_digest = models.BinaryField(max_length=32, null=True)
-    """Of the preview that stood beside the call."""
+    """The digest of the preview that was shown with the call; null if there was none."""
     door = models.CharField(max_length=8)
     at = models.DateTimeField(db_default=Now())
 
@@ -365,8 +365,8 @@ class Attempt(models.Model):
 
 class Deferred(models.Model):
     """A call that its server runs as a task of its own, which workers poll (`domain/tasks/deferred.py`). `epoch` is the
-    attempt that made the call. `poll_at` is null once the server's task is over. `session` is the id of the session to
-    which that belongs, encrypted, as long as it is polled."""
+    attempt that made the call. `poll_at` is null once the server's task is over. `session` is the id of the session
+    that the server's task belongs to, encrypted; it is deleted when polling ends."""
 
     task = models.ForeignKey(Task, models.CASCADE, related_name="deferred", db_index=False)
     epoch = models.IntegerField()

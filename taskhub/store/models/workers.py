@@ -31,8 +31,8 @@ class Worker(models.Model):
 
 
 class UpstreamSession(models.Model):
-    """A client's session at a server, in one worker: its process of a command, or its session over HTTP. Its calls go
-    to that worker. The row of one that has ended says why, for the client's next call."""
+    """A client's session at a server, in one worker: a process of a command, or a session over HTTP. The client's calls
+    go to that worker. The row of a session that has ended says why, for the client's next call."""
 
     server = models.ForeignKey(Server, models.CASCADE)
     context = models.ForeignKey(AuthContext, models.CASCADE)

@@ -72,8 +72,8 @@ BEGIN
         NEW.expires_at := NEW.ended_at + interval '1 hour';
         NEW.ttl_ms := least(2592000000, (extract(epoch FROM NEW.expires_at - NEW.created_at) * 1000)::bigint);
     END IF;
-    -- The version is raised for changes that a client should see: not for polls, nor for a longer time to live. A
-    -- further question changes no column of the task, so the function that asks it raises the version itself.
+    -- The version is raised for changes that a client should see: not for polls, nor for a longer time to live. To ask
+    -- one more question changes no column of the task, so the function that asks raises the version itself.
     IF (OLD.ended_at IS NULL AND NEW.version = OLD.version + 1)
        OR (NEW.state, NEW.message, NEW.progress, NEW.total, NEW.cancel_requested_at, NEW.lease_epoch)
        IS DISTINCT FROM
@@ -86,8 +86,8 @@ BEGIN
     RETURN NEW;
 END $$;
 
--- What runs instead of the arguments of a call is what people approved: it comes from the newest approval that was
--- given, and only while the task waits for it.
+-- The arguments that run instead of those of the call are what people approved: they are copied from the task's newest
+-- answered approval, while the task waits for an answer.
 CREATE OR REPLACE FUNCTION task_edited_guard() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_OP = 'INSERT' OR OLD.state <> 'input_required' OR NEW.edited::text IS DISTINCT FROM (
@@ -98,8 +98,8 @@ BEGIN
     RETURN NEW;
 END $$;
 
--- Tells the client of a call with edited arguments which they are, whatever comes of it: in `_meta` of the result and
--- in a block of text, which a model reads, after the others; or in the message and the data of the error.
+-- Tells the client of a call which of its arguments people edited, in every outcome: in `_meta` of the result, and in a
+-- last block of text, which a model reads; or in the message and the data of the error.
 CREATE OR REPLACE FUNCTION task_tells_edited() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     told json := json_build_object('by', NEW.edited -> 'by', 'arguments', NEW.edited -> 'changed',
@@ -131,7 +131,7 @@ BEGIN
     RETURN NEW;
 END $$;
 
--- A removed server stays as it is, whatever a worker still has to say about it.
+-- A removed server stays as it is, whatever a worker stores about it afterwards.
 CREATE OR REPLACE FUNCTION server_guard() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'server % is removed and stays as it is', OLD.name USING ERRCODE = 'TH010';
@@ -198,8 +198,8 @@ BEGIN
     RETURN OLD;
 END $$;
 
--- A deferred call is that task at that server. It is polled by turns, and not any more once the server's task is over:
--- then the id of its session, which is a credential, is not kept.
+-- A deferred call never changes its task, server or attempt. Each poll raises `turn` by one. Once `poll_at` is null,
+-- the server's task is over: nothing changes any more, and the id of its session, a credential, is not kept.
 CREATE OR REPLACE FUNCTION deferred_guard() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF NEW.poll_at IS NULL THEN
@@ -216,7 +216,8 @@ BEGIN
     RETURN NEW;
 END $$;
 
--- At commit, a live task has a lease without end if and only if its call is deferred: otherwise nobody would end it.
+-- At commit, a live task has a lease without end if and only if its call is deferred, because polls end such a task,
+-- and nothing else would.
 CREATE OR REPLACE FUNCTION deferred_check() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     subject bigint;
@@ -251,7 +252,8 @@ BEGIN
     RETURN NEW;
 END $$;
 
--- Notes when somebody got a role, groups or a password from somebody else: they do not decide on earlier calls.
+-- Notes when somebody got a role, groups or a password from somebody else: that person does not decide on earlier
+-- calls.
 CREATE OR REPLACE FUNCTION membership_granted() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     NEW.granted_at := clock_timestamp();
@@ -292,7 +294,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Nobody approves a call whose preview is still running, and a decision names the preview that stood beside the call.
+-- Nobody approves a call whose preview is still running, and a decision names the preview that was shown with the call.
 CREATE OR REPLACE FUNCTION decision_sees_preview() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     shown record;
@@ -312,8 +314,8 @@ BEGIN
     RAISE EXCEPTION 'the preview of question % has ended and stays as it is', OLD.question_id USING ERRCODE = 'TH013';
 END $$;
 
--- A permit changes once, when it is redeemed, which is before it expires; it is deleted after that only. So whoever
--- holds one cannot use it twice, whatever program asks.
+-- A permit changes once, when it is redeemed, and only before it expires; it can be deleted only after it has expired.
+-- So whoever holds one cannot use it twice, whatever program asks.
 CREATE OR REPLACE FUNCTION permit_guard() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_OP = 'DELETE' THEN
@@ -340,8 +342,8 @@ BEGIN
     RETURN NEW;
 END $$;
 
--- A bypass changes once, when its end is noted: by then at the latest, when it was to end. It is never deleted: calls
--- name it.
+-- A bypass changes once, when its end is recorded, which is never later than `ends_at`. It is never deleted, because
+-- calls name it.
 CREATE OR REPLACE FUNCTION bypass_guard() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_OP = 'DELETE' THEN

@@ -122,7 +122,7 @@ CREATE TRIGGER membership_granted BEFORE UPDATE ON membership
                        IS DISTINCT FROM (NEW.role, NEW.groups, NEW.tenant_id, NEW.user_id))
     EXECUTE FUNCTION membership_granted();
 
--- By the column and not by its value: somebody else may set a password that is still due once more.
+-- Fires when the column is set, even to the same value: somebody may set another password while one is still due.
 CREATE TRIGGER membership_password_given BEFORE UPDATE OF password_due ON membership
     FOR EACH ROW WHEN (NEW.password_due) EXECUTE FUNCTION membership_granted();
 

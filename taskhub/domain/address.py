@@ -1,4 +1,4 @@
-"""The public URL of this hub, and the one OAuth resource that its tokens are made for."""
+"""The public URL of this hub, and the OAuth resource that its tokens are for."""
 
 from __future__ import annotations
 

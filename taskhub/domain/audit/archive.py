@@ -32,7 +32,8 @@ from taskhub.store.backend.base import unhurried
 
 SEALS: Final = 500
 EVENTS: Final = 5_000
-"""Most seals in one read, and about the most of their events. One read, or one larger seal, is in memory at once."""
+"""Most seals in one read, and about the most events of these seals. One read, or one larger seal, is in memory at
+once."""
 
 LONGEST_LINE: Final = 64 * 1024 * 1024
 """Most bytes of one line of an archive. No event is longer, but the file may come from anybody."""
@@ -164,7 +165,7 @@ class _Part:
     until: datetime | None
 
     def due(self, before: datetime) -> bool:
-        """Whether no more events are written to the part, and its newest event is from before this moment."""
+        """Whether no more events are written to the part, and its newest event is older than `before`."""
         return self.closed and self.until is not None and self.until < before
 
 
@@ -185,7 +186,7 @@ _NEWEST = statements.one("newest_archived", _Newest, convert={"archived": statem
 
 
 def due_parts(before: datetime) -> Iterator[str]:
-    """A line of text for each part that can be archived: one that is closed and has no event from `before` or later."""
+    """A line of text for each part that can be archived, which is closed and has no event from `before` or later."""
     for part in _PARTS():
         if not part.due(before):
             return
@@ -194,9 +195,9 @@ def due_parts(before: datetime) -> Iterator[str]:
 
 def archive_part(directory: Path, *, before: datetime, actor: Actor) -> Archived | None:
     """Write the oldest part of the log to a file in `directory`, verify the file, and drop the part. Returns `None` if
-    events are still written to the part, or if it has events from `before` or later. Raises `NotArchived` if the part
-    is not wholly sealed, `Broken` if its events differ from their seals, `OSError` if the file cannot be written; the
-    part is then kept."""
+    events are still written to the part, or if it has events from `before` or later. Raises `NotArchived` if some of
+    its events have no seal, `Broken` if its events differ from their seals, `OSError` if the file cannot be written;
+    the part is then kept."""
     part = _PARTS()[0]
     if not part.due(before) or part.until is None:
         return None

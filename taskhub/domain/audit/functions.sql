@@ -5,9 +5,9 @@ CREATE OR REPLACE FUNCTION th_shown(state text, message text, epoch int) RETURNS
     SELECT jsonb_build_object('state', state, 'message', message, 'epoch', epoch)
 $$;
 
--- The digests that an event stores of a call: of its arguments; of the tool's definition, as offered to the caller (of
--- a task) or as shown to people (of an approval); of `came_along`, the answers that came with the call; `call`, that
--- of all that people approve (th_call_digest).
+-- The digests that an event stores of a call. `arguments`: of its arguments. `definition`: of the tool's definition, as
+-- offered to the caller (of a task) or as shown to people (of an approval). `came_along`: of the answers that came with
+-- the call. `call`: of everything that people approve (th_call_digest).
 CREATE OR REPLACE FUNCTION th_digests(arguments bytea, definition bytea, came_along jsonb DEFAULT NULL,
                                       call bytea DEFAULT NULL)
 RETURNS jsonb LANGUAGE sql STABLE AS $$
@@ -17,7 +17,8 @@ RETURNS jsonb LANGUAGE sql STABLE AS $$
         'answers_sha256', encode(sha256(convert_to(came_along::text, 'UTF8')), 'hex')))
 $$;
 
--- What an event stores of the verdict of the rules on a call (`task.decided`); nothing where the tenant had none.
+-- The verdict of the rules on a call (the column `task.decided`), as an event stores it; nothing where the tenant had
+-- none.
 CREATE OR REPLACE FUNCTION th_decided(decided jsonb) RETURNS jsonb LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN decided IS NULL THEN '{}' ELSE jsonb_build_object('decided', decided - 'scopes') END
 $$;
@@ -77,8 +78,8 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Records that a bypass let a call pass, so that whoever reads the log finds all of them under one name. `p_permit` is
--- the permit of a call that its client makes itself.
+-- Records that a bypass let a call pass, so that a reader of the log finds all such calls by the same action.
+-- `p_permit` is the permit of a call that its client makes itself.
 CREATE OR REPLACE FUNCTION th_bypassed(p_tenant bigint, p_task bigint, p_context bigint, p_target text, p_bypass jsonb,
                                        p_rule text, p_permit text) RETURNS void LANGUAGE sql AS $$
     INSERT INTO event (tenant_id, task_id, action, actor, door, address, context_id, user_id, target, after)

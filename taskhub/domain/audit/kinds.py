@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 
 class Shape(NamedTuple):
-    """What an event says, and the names of the fields of its `before` and `after`. A field with `?` may be missing; `*`
-    stands for whichever fields were changed."""
+    """A description of an event, and the names of the fields of its `before` and `after`. A field with `?` may be
+    missing; `*` stands for whichever fields were changed."""
 
     says: str
     before: str = ""

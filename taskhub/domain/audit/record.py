@@ -62,7 +62,7 @@ def record_denial(*, tenant_id: int, what: str, lacking: str, actor: Actor) -> i
 def record_verdict(
     verdict: Verdict, *, tenant_id: int, tool: ToolRecord, arguments: dict[str, Any], actor: Actor
 ) -> None:
-    """Record a call that a rule denied, and which rules on trial matched a call; the target is the tool's name."""
+    """Record a call that a rule denied, or that rules with `shadow` matched; the target is the tool's name."""
     about = {"server": tool.server_name, "arguments_sha256": hashlib.sha256(jsonx.canonical(arguments)).hexdigest()}
     if verdict.shadows:
         after = {"rules": list(verdict.shadows), "version": verdict.version, **about}

@@ -42,7 +42,8 @@ READ_SEAL_SECONDS: Final = 58e-6
 corrects them. Measurements: docs/run/operate.md."""
 
 Report = Callable[[int, int, float], None]
-"""Called from time to time with the events and seals read so far, and the fraction of the log that is done (0 to 1)."""
+"""Called from time to time with the number of events and of seals read so far, and the fraction of the log that is done
+(0 to 1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,8 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Whether a verification will be `full`, and what a full one reads, in about `seconds`: `events` in `seals`."""
+    """Whether a verification will be `full`; how many `events` and `seals` a full one reads, and in about how many
+    `seconds`."""
 
     full: bool
     events: int

@@ -71,15 +71,16 @@ def _seconds(server: Server, moment: datetime) -> float | None:
 
 
 def take_probe(server_id: int) -> bool:
-    """Take the probe: the right to try the server with one call, for `PROBE_SECONDS`. Returns `False` if the probe is
-    not due yet, or another worker has it."""
+    """Take the probe: the right to try the server with one call, within `PROBE_SECONDS`. Returns `False` if the probe
+    is not due yet, or another worker has it."""
     until = Now() + timedelta(seconds=PROBE_SECONDS)
     due = Server.objects.filter(pk=server_id, retry_at__lte=Now())
     with transaction.atomic():
         if due.filter(probe_until__isnull=True).update(probe_until=until):
             notify(CatalogueChanged())
             return True
-    # The earlier probe was not used in time: no call came, or its worker is gone. Not worth a hint.
+    # Another worker may have had the probe and not used it in time: no call came, or the worker is gone. Not worth a
+    # hint.
     return due.filter(probe_until__lte=Now()).update(probe_until=until) == 1
 
 

@@ -1,9 +1,8 @@
-"""What a person has confirmed of a server's tools, and tools that wait for it.
+"""The definitions of a server's tools that a person has confirmed, and tools that wait for that.
 
-A tool whose definition nobody has confirmed is new or changed, and a tool that the server offers no more is gone, until
-a person has confirmed that. Where a server's tools wait for a person (`Server.review`), a new or changed tool is
-neither listed nor called meanwhile: `view` leaves it out, and the claim holds calls back that were made before
-(`th_hold_back`).
+A tool is new or changed while nobody has confirmed its definition, and gone while nobody has confirmed that the server
+offers it no more. Where a server's tools wait for a person (`Server.review`), a new or changed tool is neither listed
+nor called meanwhile: `view` leaves it out, and a claim holds back calls that were made before (`th_hold_back`).
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ from taskhub.store.models import Server, Tool
 
 def confirm_tools(*, tenant_id: int, server_id: int, seen: Mapping[int, str], actor: Actor) -> int:
     """Confirm the tools of a server that are new, changed or gone, all or none; returns how many were. `seen`: for each
-    tool's id the digest of the definition that the person was shown. What another person has confirmed meanwhile is
-    left as it is. Raises `NotFound`, or `Refused` for a tool that has changed since, or is gone or back."""
+    tool's id, `shown_as` of what the person was shown. A tool that another person has confirmed meanwhile is left as it
+    is. Raises `NotFound`, or `Refused` for a tool that has changed since, or is gone or back."""
     now = datetime.now(UTC)
     with transaction.atomic():
         server = Server.objects.select_for_update().filter(pk=server_id, tenant_id=tenant_id, removed_at=None).first()
-        # In one order: another person may be confirming the same.
+        # Locked in one order: another person may be confirming the same tools.
         tools = list(Tool.objects.select_for_update().filter(server=server, pk__in=seen).order_by("pk"))
         if server is None or len(tools) < len(seen):
             raise NotFound("No such tool.")
@@ -64,13 +63,13 @@ def confirm_tools(*, tenant_id: int, server_id: int, seen: Mapping[int, str], ac
 
 
 def shown_as(digest: str, *, gone: bool) -> str:
-    """What a person is shown of a tool, for `confirm_tools`."""
+    """A text that stands for the tool that a person was shown, for `confirm_tools`."""
     return f"{digest}-gone" if gone else digest
 
 
 def set_review(server: Server, review: bool, actor: Actor) -> None:
     """Set whether new and changed tools of a server, whose row is locked, wait for a person, in the caller's
-    transaction. Switched on, what the server offers now counts as confirmed."""
+    transaction. If switched on, the tools that the server offers now count as confirmed."""
     if server.review == review:
         return
     server.review = review

@@ -1,4 +1,4 @@
-"""Tests of the connection to a server, which people ask for and a worker makes, because workers are what connects."""
+"""Tests of the connection to a server: people request them, and a worker makes them, as it is workers that connect."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from taskhub.domain.hints.announce import notify
 from taskhub.store.models import ConnectionTest, Server
 
 WAITS_SECONDS: Final = 60
-"""Seconds after which a test that no worker took is not made any more."""
+"""Seconds after which a test that no worker has taken is given up."""
 
 TEST_SECONDS: Final = 330
 """The longest that a test may take."""
@@ -42,7 +42,7 @@ class LatestTest:
     worker: str
     steps: Sequence[dict[str, Any]]
     lost: bool
-    """Whether it has no outcome and will have none: no worker took it, or its worker was lost."""
+    """Whether the test will never have an outcome: no worker took it, or its worker was lost."""
 
 
 def request_test(*, tenant_id: int, server_id: int, actor: Actor) -> None:

@@ -9,19 +9,18 @@ from taskhub.domain.catalogue.given import Pairs
 from taskhub.domain.catalogue.reads import ServerRow
 
 MAX_REASON: Final = 200
-"""Characters of the reason why a server is disabled."""
+"""Most characters of the reason why a server is disabled."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerEdit:
-    """What is to change about a server; `None` leaves it as it is.
+    """Changes to a server. A field that is `None` stays as it is.
 
-    `spec` may be the one that people are shown, with hidden secrets: then the address or command stays. `calls_at_once`
-    and `connect_seconds` are 0 for the default, `token` and `pinned` are empty for none. `headers` and `environment`
-    are all that the server is to have; those that are left out are removed. `shared`: whether clients share its
-    processes or sessions. `own_process`: whether a `python:` server runs in a process of its own.
-    With `review` its new and changed tools wait for a person. `by_file`: whether pages leave it to a file of
-    configuration.
+    `spec` may be the spec that people are shown, with secrets hidden: then the address or command stays.
+    `calls_at_once` and `connect_seconds` are 0 for the default, `token` and `pinned` are empty for none. `headers` and
+    `environment` replace all headers and variables. `shared`: whether clients share the server's processes or sessions.
+    `own_process`: whether a `python:` server runs in a process of its own. `review`: whether its new and changed tools
+    wait for a person. `by_file`: whether only a file of configuration changes it, and no page.
     """
 
     spec: str | None = None
@@ -39,8 +38,8 @@ class ServerEdit:
     token: str | None = field(default=None, repr=False)
 
     def dropped(self, before: ServerRow, after: ServerRow) -> tuple[str, ...]:
-        """What this edit takes from the server without naming it, as text for people. A token, headers and variables
-        are for one address or command, so they go when that changes, unless the edit gives them anew."""
+        """What the server loses by this edit although the edit does not name it, as text for people. A token, headers
+        and variables are for one address or command, so they go when that changes, unless the edit gives them anew."""
         found = ["its token"] if self.token is None and before.has_token and not after.has_token else []
         if before.oauth and not after.oauth:
             found.append("its authorization by OAuth")

@@ -1,7 +1,6 @@
 """What a server is given when a worker connects to it, besides its address or command: headers, variables of its
-environment, a working directory and a time. Values of headers and variables are secrets: they are stored encrypted,
-each under its name, and no page shows them.
-"""
+environment, a working directory, and the time to connect. Values of headers and variables are secrets: they are stored
+encrypted, each under its name, and no page shows them."""
 
 from __future__ import annotations
 
@@ -17,11 +16,11 @@ from taskhub.domain.catalogue.reads import opened, vault
 from taskhub.lib.signing import InvalidToken
 
 MAX_PAIRS: Final = 50
-"""Headers of a server, or variables of a command."""
+"""Most headers of a server, or variables of a command."""
 MAX_HEADER: Final = 4_096
-"""Characters of a header's value."""
+"""Most characters of a header's value."""
 MAX_VARIABLE: Final = 32_768
-"""Bytes of a variable's value."""
+"""Most bytes of a variable's value."""
 MAX_DIRECTORY: Final = 1_000
 
 Pairs = Mapping[str, str | None]
@@ -43,7 +42,7 @@ VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 def checked_headers(pairs: Pairs, *, token: bool = False) -> Pairs:
     """The headers, with trimmed values. `token`: whether the server has a token, which is sent as `Authorization`.
-    Raises `Invalid`, whose message never has a value in it."""
+    Raises `Invalid`, whose message never contains a value."""
     seen: set[str] = set()
     for name in pairs:
         if not _HEADER.fullmatch(name):
@@ -70,7 +69,7 @@ def checked_headers(pairs: Pairs, *, token: bool = False) -> Pairs:
 
 
 def checked_environment(pairs: Pairs) -> Pairs:
-    """The variables. Raises `Invalid`, whose message never has a value in it."""
+    """The variables. Raises `Invalid`, whose message never contains a value."""
     for name in pairs:
         if not VARIABLE.fullmatch(name):
             raise Invalid(f"{name[:100]!r} is no name of a variable.", field="environment")
@@ -91,7 +90,7 @@ def checked_environment(pairs: Pairs) -> Pairs:
 
 
 def checked_directory(directory: str) -> str:
-    """The path, or empty for the worker's own directory. Raises `Invalid`."""
+    """The path; empty for the worker's own directory. Raises `Invalid`."""
     directory = directory.strip()
     if not directory:
         return ""
@@ -111,8 +110,8 @@ def checked_connect_seconds(seconds: int | None) -> int | None:
 
 
 def sealed(wanted: Pairs, stored: Stored, *, field: str) -> dict[str, str]:
-    """What to store for `wanted`: a new value is encrypted; where no value is given, or the same one, the encrypted
-    text of `stored` is kept. Raises `Invalid` for a name without a value in either."""
+    """The encrypted values to store for `wanted`. The encrypted text in `stored` is kept where `wanted` has `None` or
+    the same value. Raises `Invalid` for a name that has a value in neither."""
     found = {}
     for name, value in wanted.items():
         if value is None and name not in stored:

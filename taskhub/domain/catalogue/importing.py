@@ -1,4 +1,4 @@
-"""Reads a file of servers, whichever of the known forms it has."""
+"""Reads a file of servers in any of the known formats."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from taskhub.domain.catalogue.server_files import ServersFile, document_of
 
 
 def read_servers(text: str, *, way: str = "", name: str = "") -> ServersFile:
-    """Read an `mcp.json`, or an entry of the registry. `way` and `name` are for an entry alone, as in
+    """Read an `mcp.json`, or an entry of the registry. `way` and `name` apply to an entry only, as in
     `registry_entry.of_entry`. Raises `Invalid`, which says what was expected."""
     document = document_of(text)
     if is_entry(document):

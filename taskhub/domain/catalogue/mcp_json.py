@@ -1,7 +1,6 @@
 """Reads the `mcp.json` in which programs keep the servers that they connect to: Claude Desktop and Code, Cursor, VS
-Code, Windsurf, Zed and others that have `mcpServers`, `servers` or `context_servers`. What cannot be kept is refused,
-never dropped in silence.
-"""
+Code, Windsurf, Zed and others that have `mcpServers`, `servers` or `context_servers`. A setting that the hub cannot
+keep is either refused or reported as ignored."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ _REFUSED: Final = {
     "envFile": "a file of variables is not read: write them as `env`",
     "headersHelper": "a program that makes headers is not run: write them as `headers`",
 }
-"""Settings without which the server would be another."""
+"""Settings that are refused, with the reason: without them the hub would connect to something else."""
 
 
 def read_mcp_json(text: str) -> ServersFile:
@@ -48,7 +47,7 @@ def read_mcp_json(text: str) -> ServersFile:
 
 
 def of_mcp_json(document: Any) -> ServersFile:
-    """What a file says that is JSON already. Raises `Invalid`."""
+    """The servers in a file that was parsed as JSON. Raises `Invalid`."""
     inputs = {}
     found: dict[str, Mapping[str, Any]] = {}
     for holder, servers in _lists(document):
@@ -96,7 +95,8 @@ def _placeholder(key: str, inputs: Mapping[str, Mapping[str, Any]]) -> Placehold
 
 
 def _secret(template: Template) -> Placeholder:
-    """Of the client that the file names; programs keep its secret elsewhere, and some have none."""
+    """The placeholder for the secret of the OAuth client that the file names: programs keep the secret elsewhere, and
+    some clients have none."""
     assert template.oauth is not None
     return Placeholder(
         secret_key(template.name),
@@ -133,7 +133,7 @@ def _template(name: str, entry: Mapping[str, Any]) -> Template:
 
 
 def _why_not(entry: Mapping[str, Any], url: Any) -> str:
-    """Why the hub cannot keep the server as the file has it; empty if it can."""
+    """Why the hub cannot keep the server as the file describes it, as text for people; empty if it can."""
     for setting, why in _REFUSED.items():
         if entry.get(setting):
             return why
@@ -172,5 +172,5 @@ def _texts(entry: Mapping[str, Any], key: str) -> dict[str, str]:
 
 
 def _text(value: str | float) -> str:
-    """The value as programs in JavaScript pass it on."""
+    """The value as text, as programs in JavaScript write it."""
     return str(value).lower() if isinstance(value, bool) else str(value)

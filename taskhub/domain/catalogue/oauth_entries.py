@@ -1,6 +1,5 @@
-"""Reads how programs write in an `mcp.json` that a server is authorized by OAuth: `oauth` of Claude Code, VS Code,
-Gemini CLI and others, `auth` of Cursor.
-"""
+"""Reads the OAuth settings of a server in an `mcp.json`: `oauth` of Claude Code, VS Code, Gemini CLI and others, `auth`
+of Cursor."""
 
 from __future__ import annotations
 
@@ -21,9 +20,9 @@ _NAMES: Final = {
     "grant": ("grantType", "grant_type"),
     "enabled": ("enabled",),
 }
-"""For each setting that is kept, the names that it has."""
+"""For each setting that is kept, the names that programs use for it."""
 _ENDPOINTS: Final = ("authorizationUrl", "tokenUrl")
-"""A client's secret would be sent elsewhere without them."""
+"""Settings that are refused beside a client's secret: without them the hub would send the secret elsewhere."""
 _GRANTS: Final = ("", "authorization_code", "client_credentials")
 _WELL_KNOWN: Final = re.compile(
     r"(?P<host>[^?#]+?)/\.well-known/(?:oauth-authorization-server|openid-configuration)(?P<path>/[^?#]*)?"
@@ -31,8 +30,8 @@ _WELL_KNOWN: Final = re.compile(
 
 
 def oauth_of(entry: Mapping[str, Any]) -> tuple[FileOAuth | None, tuple[str, ...]]:
-    """How a server of the file is authorized, `None` if not by OAuth; and those settings of its OAuth that the hub does
-    not keep. Raises `Invalid`."""
+    """How a server of the file is authorized by OAuth (`None` if not by OAuth), and the names of the settings of its
+    OAuth that the hub does not keep. Raises `Invalid`."""
     parts = [(name, entry[name]) for name in _PARTS if entry.get(name) not in (None, False)]
     if not parts:
         return None, ()
@@ -69,7 +68,8 @@ def oauth_of(entry: Mapping[str, Any]) -> tuple[FileOAuth | None, tuple[str, ...
 
 
 def secret_key(name: str) -> str:
-    """The key under which the secret of a server's client is asked for, since programs keep it out of the file."""
+    """The placeholder's key for the secret of a server's OAuth client, which people are asked for: programs keep it out
+    of the file."""
     return f"{name}.clientSecret"
 
 
@@ -93,7 +93,7 @@ def _scopes(part: str, value: Any) -> str:
 
 
 def _issuer(part: str, metadata: str) -> str:
-    """The issuer whose metadata are at this address (RFC 8414, 3; OpenID Connect Discovery, 4)."""
+    """The issuer whose metadata has this URL (RFC 8414, 3; OpenID Connect Discovery, 4)."""
     if not metadata:
         return ""
     found = _WELL_KNOWN.fullmatch(metadata)

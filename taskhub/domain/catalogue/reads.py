@@ -64,9 +64,9 @@ class ServerRow:
     token_lost: bool
     """Whether its token cannot be decrypted with the `SECRET_KEY` of this process."""
     header_names: tuple[str, ...]
-    """The headers for every request to it; their values are secrets."""
+    """The names of the headers for every request to the server; their values are secrets."""
     variable_names: tuple[str, ...]
-    """The variables that a command is given; their values are secrets."""
+    """The names of the variables that a command is given; their values are secrets."""
     directory: str
     own_process: bool
     """Whether a `python:` server runs in a process of its own."""
@@ -80,11 +80,11 @@ class ServerRow:
     shared: bool
     """Whether clients share its processes or sessions."""
     pinned: str
-    """The version of the protocol that it is pinned to; empty for the newest that it speaks."""
+    """The version of the protocol that the server is pinned to; empty for the newest that it speaks."""
     era: str
-    """How it was spoken to last (`core.versions.Era`); empty if that is to be found out."""
+    """How the server was spoken to last (`core.versions.Era`); empty if that is to be found out."""
     incomplete: str
-    """Which of its lists could not be read, and why; empty if all could."""
+    """Which lists of the server could not be read, and why; empty if all could."""
     failures: int
     """Calls in a row that could not connect."""
     open_since: datetime | None
@@ -92,7 +92,7 @@ class ServerRow:
     retry_at: datetime | None
     probe_until: datetime | None
     oauth: str = ""
-    """How the hub is authorized at it by OAuth (`domain.credentials.records.Way`); empty if it is not."""
+    """How the hub is authorized at the server by OAuth (`domain.credentials.records.Way`); empty if it is not."""
 
     @property
     def spec(self) -> str:
@@ -106,7 +106,7 @@ class ServerRow:
 
     @property
     def trouble(self) -> str:
-        """Why it cannot be used, where its state says so."""
+        """Why the server cannot be used, if its state is the reason."""
         return self.problem if self.shown_state in ("unreachable", "unauthorized") else ""
 
     @property
@@ -116,7 +116,8 @@ class ServerRow:
 
     @property
     def authorized_at(self) -> str:
-        """Where on its page an admin authorizes it: the card of OAuth, or the form that sets what is missing."""
+        """The place on the server's page where an admin authorizes it: the card of OAuth, or the form that sets what is
+        missing."""
         if self.oauth in ("shared", "each"):
             return "#oauth"
         return "?token#token-form" if self.has_token else "?oauth#oauth-form"
@@ -132,7 +133,7 @@ class ServerRow:
 
     @property
     def spoken(self) -> str:
-        """The version of the protocol that it spoke last, and how that was agreed on, for people."""
+        """The version of the protocol that the server spoke last, and how that was agreed on, for people."""
         return f"{self.protocol}, by {BEGUN_BY[Era(self.era)]}" if self.protocol and self.era else self.protocol
 
     @property
@@ -162,7 +163,7 @@ class ToolRow(Policy):
     name: str
     exposed_name: str
     renamed: str
-    """Why clients see another name than the server's own; empty where they do not."""
+    """Why clients see another name than the server's own for the tool; empty if they do not."""
     definition: dict[str, Any]
     digest: str
     rejected: str
@@ -181,12 +182,12 @@ class ToolRow(Policy):
 
     @property
     def news(self) -> str:
-        """`new`, `changed` or `gone` where nobody has confirmed that yet; else empty."""
+        """`new`, `changed` or `gone` while nobody has confirmed the tool so; else empty."""
         return news_of(self)
 
     @property
     def waits(self) -> bool:
-        """Whether it is not offered because it waits for a person."""
+        """Whether the tool is not offered because it waits for a person."""
         return self.review and self.news in ("new", "changed")
 
     @property
@@ -203,7 +204,7 @@ class ToolRow(Policy):
 
     @property
     def mode(self) -> str:
-        """The mode that applies: the policy's, else the one at which the tool hints, else `auto`."""
+        """The mode in force: the policy's, else the one that the tool's definition asks for, else `auto`."""
         return self.mode_for(self.hint_mode)
 
     @property
@@ -243,23 +244,24 @@ class ToolRow(Policy):
 
     @property
     def refused_by(self) -> tuple[NameRule, ...]:
-        """The rules of those model APIs that refuse the exposed name."""
+        """The rules of the model APIs that refuse the exposed name."""
         return refusing_apis(self.exposed_name)
 
     @property
     def refused_for(self) -> str:
-        """The APIs of `refused_by` in a few words, for a list; empty if there is none."""
+        """The APIs of `refused_by` in a few words, for a list; empty if no API refuses the name."""
         apis = ", ".join(rule.api for rule in self.refused_by)
         return f"Not for {apis}" if apis else ""
 
     @property
     def seen(self) -> str:
-        """`mark_of` the present policy, by which a concurrent change is noticed."""
+        """`mark_of` the present policy: a form sends it back, so that a concurrent change is noticed."""
         return mark_of(self)
 
 
 def news_of(tool: Tool | ToolRow) -> str:
-    """`new`, `changed` or `gone` where nobody has confirmed that yet; else empty, as for a tool that is rejected."""
+    """`new`, `changed` or `gone` while nobody has confirmed the tool so; else empty, also for a tool that is
+    rejected."""
     if tool.gone_at is not None:
         return "gone" if tool.confirmed_at is not None and tool.confirmed_at < tool.gone_at else ""
     if tool.rejected or tool.confirmed_digest == tool.digest:
@@ -320,7 +322,8 @@ def approvers(tenant_id: int, group: str, roles: Sequence[str]) -> int:
 
 
 def approvers_by_group(tenant_id: int, roles: Sequence[str]) -> dict[str, int]:
-    """The number of active people with one of these roles in each group, and in all under the empty name."""
+    """The number of active people with one of these roles, by group. The empty name has the number of all of them, with
+    or without a group."""
     found = Membership.objects.filter(tenant_id=tenant_id, role__in=roles, user__is_active=True)
     return dict(Counter(name for groups in found.values_list("groups", flat=True) for name in {"", *groups}))
 
@@ -363,12 +366,13 @@ def lost(server: Server) -> str:
 
 
 def opened(stored: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Encrypted values by name, as a column has them, decrypted. Raises `InvalidToken` if one has another key."""
+    """Encrypted values by name, as a column has them, decrypted. Raises `InvalidToken` if one was encrypted with
+    another key."""
     return tuple((name, vault().decrypt(value.encode())) for name, value in stored.items())
 
 
 def without_its_secrets(server: Server, text: str) -> str:
-    """A text that may quote the server's address or command, or what it is given, without its secrets."""
+    """`text`, which may quote the server's address or command, or what the server is given, without these secrets."""
     try:
         text = without_values(text, given_secrets(opened(server.headers), opened(server.environment)))
         return without_secrets(text, server.transport, target_of(server))

@@ -1,10 +1,10 @@
 """Reads a server's entry in the official MCP registry, `server.json`, or the registry's answer around it.
 
 The fields are those of the schema of 2025-12-11,
-https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json; earlier ones from 2025-09-16 on differ in
-nothing that is read here. A package becomes the command that runs just this version of it, a remote an address. What
-the entry wants to be told becomes a placeholder. A secret is always asked for, also where the entry has a value or a
-default for it.
+https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json; earlier schemas, from 2025-09-16 on,
+differ in nothing that is read here. A package becomes the command that runs exactly this version of it, a remote an
+address. An input that the entry asks for becomes a placeholder. A secret is always asked for, even if the entry has a
+value or a default for it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from taskhub.domain.catalogue.server_files import Placeholder, ServersFile, Temp
 from taskhub.domain.catalogue.spec import MAX_NAME, is_name, name_of_entry
 
 MAX_ITEMS: Final = 100
-"""Packages, remotes, arguments, variables, headers or choices of an entry, each."""
+"""Most packages of an entry; the same for remotes, arguments, variables, headers and choices."""
 
 WAYS: Final = ("http", "npm", "pypi", "oci", "sse")
-"""How an entry's server can be reached, the first that it has first: an address runs nothing of others here."""
+"""How an entry's server can be reached, the preferred way first: with an address, no program of others runs here."""
 
 _SCHEMA: Final = re.compile(r"/schemas/[^/]+/server\.schema\.json$")
 _VARIABLE: Final = re.compile(r"\{([^{}]+)\}")
@@ -113,7 +113,7 @@ def _list(holder: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
 
 
 class _Reader:
-    """Reads one way of an entry, and gathers what is asked for."""
+    """Reads one way to reach the server of an entry, and collects the placeholders."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -258,7 +258,7 @@ class _Reader:
 
 
 def _pinned(package: Mapping[str, Any], name: re.Pattern[str], version: re.Pattern[str]) -> tuple[str, str]:
-    """The name and the version of a package, which is one version alone. Raises `Invalid`."""
+    """The name and version of a package. Raises `Invalid` unless the version is a single one."""
     found, pin = str(package.get("identifier") or ""), str(package.get("version") or "")
     if not name.fullmatch(found):
         raise Invalid(f"{found[:200]!r} is no name of a package.")

@@ -1,6 +1,5 @@
-"""Servers as a file describes them, with placeholders for what is asked for. `mcp_json` and `registry_entry` read such
-files.
-"""
+"""Servers as a file describes them, with placeholders for values that people are asked for. `mcp_json` and
+`registry_entry` read such files."""
 
 from __future__ import annotations
 
@@ -20,12 +19,12 @@ from taskhub.domain.catalogue.given import checked_directory, checked_environmen
 from taskhub.domain.catalogue.spec import MAX_NAME, parse_spec
 
 MAX_FILE: Final = 1_048_576
-"""Characters."""
+"""Most characters of a file."""
 
 _PLACEHOLDER: Final = re.compile(r"\$\{([^{}]*)\}")
 _COMMENTS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _TRAILING: Final = re.compile(r'"(?:[^"\\]|\\.)*"|,(?=\s*[}\]])')
-"""A string, or a comment or trailing comma, which VS Code's file may have."""
+"""Matches a string, or a trailing comma, which VS Code's file may have."""
 
 
 Fill = Callable[[str], str | None]
@@ -43,15 +42,17 @@ class Placeholder:
     secret: bool = False
     """Whether the file says that it is a secret: then it may stand only where it is not shown."""
     needed: bool = True
-    """Whether the server cannot do without it. If it can, what has an empty value for it is left out."""
+    """Whether the server needs a value. If it does not, and none is given, the text with the placeholder is left
+    out."""
     default: str = ""
     choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class FileOAuth:
-    """How a server of a file is authorized by OAuth. What is empty is left to the server and its authorization server.
-    `by_client`: by client credentials; else each person or client authorizes, as with the program that has the file."""
+    """How a server of a file is authorized by OAuth. Fields that are empty are left to the server and its authorization
+    server. `by_client`: by client credentials; else each person or client authorizes, as with the program that wrote
+    the file."""
 
     client_id: str = ""
     secret: str = field(default="", repr=False)
@@ -72,10 +73,10 @@ class FileServer:
     directory: str = ""
     oauth: FileOAuth | None = None
     taken: tuple[str, ...] = ()
-    """What of its secrets stands in the file itself: names of headers and variables, `its command`, `its address`, `its
-    client secret`."""
+    """Where the file itself contains secrets of the server: names of headers and variables, `its command`, `its
+    address`, `its client secret`."""
     ignored: tuple[str, ...] = ()
-    """Settings of it that concern the program, and are not kept."""
+    """Settings of the server that concern only the program, and are not kept."""
 
     @property
     def transport(self) -> str:
@@ -104,9 +105,9 @@ class Word:
 
     text: str
     several: bool = False
-    """Whether its value is several words, as one would type them in a shell."""
+    """Whether its value is several words, separated as in a shell."""
     goes_with: str = ""
-    """Another text, with which it is left out."""
+    """The text of another word: if that one is left out, so is this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +136,9 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class ServersFile:
-    """What a file says: its servers, and the placeholders in them, in their order. `disabled`: servers that the file
-    disables, which are left out. `way` and `other_ways`: how the server of a registry's entry is reached, and how it
-    could be."""
+    """The content of a file: its servers, and the placeholders in them, in order. `disabled`: servers that the file
+    disables, which are left out. For an entry of the registry, `way` is how its server is reached, and `other_ways` are
+    how else it could be."""
 
     templates: tuple[Template, ...]
     placeholders: tuple[Placeholder, ...]
@@ -159,7 +160,7 @@ def document_of(text: str) -> Any:
 
 
 def address_of(url: str, *, sse: bool) -> str:
-    """The spec of a URL."""
+    """The spec of a URL. `sse`: whether the server speaks HTTP with SSE."""
     return f"{SSE}{url}" if sse else url
 
 
@@ -169,9 +170,9 @@ def keys_of(text: str) -> Iterator[str]:
 
 
 def servers_of(file: ServersFile, values: Mapping[str, str] | None) -> tuple[FileServer, ...]:
-    """The servers of a file, with `values` in place of the placeholders, by key; `None` leaves these as they are. Where
-    an optional placeholder has no value, the text that it stands in is left out. Raises `Invalid`, which names the
-    server or the placeholder and what is wrong with it, and never a secret."""
+    """The servers of a file, with `values` in place of the placeholders, by key. If `values` is `None`, the
+    placeholders stay. A text with an optional placeholder that has no value is left out. Raises `Invalid`, which names
+    the server or the placeholder and what is wrong with it, and never a secret."""
     if values is None:
         return tuple(_server(template, _as_it_is) for template in file.templates)
     known = dict(values)
@@ -206,13 +207,15 @@ def servers_of(file: ServersFile, values: Mapping[str, str] | None) -> tuple[Fil
 
 
 def supposed_values(file: ServersFile, given: Mapping[str, str]) -> dict[str, str]:
-    """A value for each placeholder of the file, to check what can be checked before all are known: that of `given`, or
-    its default, or one of its choices, or else a made-up one that fits wherever the placeholder stands."""
+    """A value for each placeholder of the file, so that the file can be checked before all values are known: the value
+    in `given`, or the default, or one of the choices, or else a made-up one that fits wherever the placeholder
+    stands."""
     texts = [text for template in file.templates for text in template.texts()]
     urls = [template.url.removeprefix(SSE) for template in file.templates]
     urls += [template.oauth.issuer for template in file.templates if template.oauth]
     paths = [template.directory.strip() for template in file.templates]
-    # Ports as well; and a made-up value must not be found where it does not stand.
+    # Numbers, as the placeholder may be a port; and none that the file contains, so that it is found only where the
+    # placeholder stands.
     numbers = filter(lambda number: not any(number in text for text in texts), map(str, count(20_000)))
 
     def supposed(asked: Placeholder) -> str:
@@ -245,7 +248,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _key(inside: str) -> str:
-    """`env:NAME` and `NAME:-default` are the variable NAME."""
+    """The variable of a placeholder: NAME for `env:NAME` and `NAME:-default`."""
     return inside.removeprefix("env:").partition(":-")[0].strip()
 
 
@@ -312,8 +315,8 @@ def _words(words: Iterable[Word], fill: Fill) -> Iterator[str]:
 
 
 def _token(headers: dict[str, str]) -> str:
-    """The token in `Authorization: Bearer …`, which is taken out of the headers. A placeholder that is not filled in
-    yet may have the scheme."""
+    """The token in `Authorization: Bearer …`, which is removed from the headers. A placeholder that is not filled in
+    yet may contain the scheme."""
     name = next((name for name in headers if name.lower() == "authorization"), "")
     scheme, _, rest = headers.get(name, "").strip().partition(" ")
     if scheme.lower() == "bearer":

@@ -1,8 +1,8 @@
 """`[NAME=]SPEC`: how a server is named on the command line and in the console.
 
 `python:package.module:object` (an SDK server, importable from the working directory), `stdio:command arguments`, or an
-`http(s)://` URL, with `sse+` in front for HTTP with SSE. Without a name one is derived from the part that tells servers
-apart: the package that a runner runs or the domain, never `npx` or `server`.
+`http(s)://` URL, with `sse+` in front for HTTP with SSE. If no name is given, it is made from the part of the spec that
+differs between servers: the package that a runner runs or the domain, never `npx` or `server`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _RUNNERS: Final = re.compile(
 )
 """Programs that say nothing about the server that they run."""
 _BRIDGES: Final = frozenset({"mcp-remote", "mcp-proxy", "supergateway"})
-"""Programs that pass on what the server at an address offers."""
+"""Programs that connect to the server at an address and pass on what it offers."""
 _ADDRESS: Final = re.compile("https?://")
 _ORDERS: Final = frozenset({"run", "exec", "dlx", "x", "tool", "container"})
 _VALUED: Final = re.compile(
@@ -54,8 +54,8 @@ _SECOND_LEVEL: Final = frozenset({"co", "com", "org", "net", "ac", "gov", "edu"}
 
 @dataclass(frozen=True, slots=True)
 class ServerSpec:
-    """A parsed spec; `target` is what follows the scheme (the whole URL for http). `named`: the name was given, not
-    derived."""
+    """A parsed spec; `target` is what follows the scheme (the whole URL for http). `named`: whether the name was given,
+    and not made from the spec."""
 
     name: str
     transport: str
@@ -110,9 +110,9 @@ def parse_spec(text: str) -> ServerSpec:
 
 
 def command_of(target: str) -> tuple[dict[str, str], list[str]]:
-    """Split the target of a command server into the environment variables that it sets and the words to run. Of `env
-    NAME=value command`, the words are without `env`: as its arguments, the values could be read by every user of the
-    machine. Raises `ValueError` if the target cannot be parsed."""
+    """Split the target of a command server into the environment variables that it sets and the words to run. For `env
+    NAME=value command`, the words are without `env`, because every user of the machine could read the values in its
+    arguments. Raises `ValueError` if the target cannot be parsed."""
     words = shlex.split(target)
     environment: dict[str, str] = {}
     if words and _base(words[0]) == "env":
@@ -145,8 +145,7 @@ def _unprintable(text: str) -> str:
 
 
 def _place_of(sign: str, text: str) -> str:
-    """The part of a spec without its name that has the character. An argument is told by its number, since it may be a
-    secret."""
+    """The part of a spec that contains the character. An argument is named by its number, since it may be a secret."""
     if not text.startswith("stdio:"):
         return "The text" if "://" not in text else "The address"
     with suppress(ValueError):

@@ -1,10 +1,10 @@
 -- Statements of the catalogue. Format of this file: taskhub/store/statements.py.
 
 -- write: keep_versions(changed bigint[], listed timestamptz, seen timestamptz, most int) -> None
--- Brings the versions of these tools, whose rows are locked, in line with their rows. `listed` is the moment of this
--- listing, `seen` that of the one before. Where the server lists a usable definition, it becomes the next version, or
--- its version again; the version that was listed before ends. Of older versions the newest stay, and the confirmed one.
--- The parts below all see the versions as they were before, and no two of them change the same one.
+-- Makes the versions of these tools, whose rows are locked, agree with the rows. `listed` is the moment of this
+-- listing, `seen` that of the listing before. A usable definition in a row becomes a new version, or the version that
+-- it had before; the version that was listed until now ends. Of older versions, only the newest and the confirmed one
+-- are kept. All parts below see the versions as they were before this statement, and no two parts change the same one.
 WITH offered AS MATERIALIZED (
     SELECT o.id, o.digest, o.definition, o.confirmed_digest, o.gone_at IS NULL AND o.rejected = '' AS usable,
            coalesce((SELECT max(v.number) FROM tool_version AS v WHERE v.tool_id = o.id), 0) AS newest,

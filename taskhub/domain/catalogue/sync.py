@@ -1,4 +1,4 @@
-"""Stores servers, and what workers list of them. A tool keeps its policy when its definition changes."""
+"""Stores servers, and the lists that workers read from them. A tool keeps its policy when its definition changes."""
 
 from __future__ import annotations
 
@@ -59,8 +59,7 @@ GIVEN: Final = (
     "review",
     "pinned",
 )
-"""The columns of what a server is given or allowed, besides its token (`domain.catalogue.given`), and whether its tools
-wait for a person."""
+"""The columns for what a server is given (`domain.catalogue.given`) besides its token, and for its settings."""
 
 TOOL: Final = "tool"
 """The key of the list of tools in `unread` of `store_snapshot`; the other keys are values of `OfferKind`."""
@@ -106,9 +105,10 @@ class SyncedServer:
     """Whether a `python:` server runs in a process of its own."""
     connect_seconds: int = CONNECT_SECONDS
     pinned: str = ""
-    """The version of the protocol that is spoken with it; empty for the newest that it speaks."""
+    """The version of the protocol to speak with the server; empty for the newest that it speaks."""
     era: str = field(default="", compare=False)
-    """The `core.versions.Era` in which it answered last, as a hint for the first connection; empty if not known."""
+    """The `core.versions.Era` in which the server answered last, as a hint for the first connection; empty if not
+    known."""
     oauth: str = ""
     """How the hub is authorized at the server by OAuth (`domain.credentials.records.Way`); empty if it is not."""
 
@@ -177,8 +177,8 @@ def new_server(
     given: Mapping[str, Any] = MappingProxyType({}),
     actor: Actor,
 ) -> Server | None:
-    """Create and record a server, in the caller's transaction. `given`: columns of `GIVEN`. Returns `None` if there is
-    one of that name. Raises `Refused` if the tenant has `MAX_SERVERS` already."""
+    """Create and record a server, in the caller's transaction. `given`: columns of `GIVEN`. Returns `None` if a server
+    has that name. Raises `Refused` if the tenant has `MAX_SERVERS` already."""
     there = Server.objects.filter(tenant_id=tenant_id, removed_at=None)
     if not there.filter(name=name).exists() and there.count() >= MAX_SERVERS:
         raise Refused(f"There are {MAX_SERVERS} servers already.", field="name")
@@ -203,7 +203,7 @@ def new_server(
 
 
 def shown_given(server: Server) -> dict[str, Any]:
-    """What a server is given, without its secrets, as far as anything was set: for the audit log."""
+    """The settings among the columns `GIVEN` that are not the default, without secrets: for the audit log."""
     columns = {name: getattr(server, name) for name in GIVEN}
     return {name: sorted(value) if isinstance(value, dict) else value for name, value in columns.items() if value}
 
@@ -246,8 +246,8 @@ def set_shared(server: Server, shared: bool, actor: Actor) -> None:
 
 
 def set_target(server: Server, transport: str, target: str, actor: Actor) -> None:
-    """Give a server, whose row is locked, another target, in the caller's transaction. What belongs to the one before
-    is dropped: its token, its headers, and its variables unless only the version of the command is another."""
+    """Give a server, whose row is locked, another target, in the caller's transaction. Its token, its headers, its
+    variables and its authorization are dropped; the variables are kept if only the version of the command differs."""
     before = {"transport": server.transport, "target": server.target, **shown_given(server)}
     kept = _kept(transport, target)
     if not _is_version_of(server, transport, target):
@@ -324,13 +324,13 @@ def store_snapshot(
     capabilities: Mapping[str, Any] = MappingProxyType({}),
 ) -> bool:
     """Store what the server offers now. `unread` maps each kind that could not be listed (`TOOL`, or one of
-    `OfferKind`) to the reason. `era`: how it was spoken to (`core.versions.Era`). Returns whether clients could see a
-    difference. Nothing is stored of a removed server.
+    `OfferKind`) to the reason. `era`: how the server was spoken to (`core.versions.Era`). Returns whether clients could
+    see a difference. Nothing is stored of a removed server.
 
     A tool that is no longer listed is kept with `gone_at` (tasks refer to it) and comes back with its policy and its
     name. The name that clients see is given at the first listing (`domain.catalogue.naming`). Definitions are kept as
-    versions (`domain.catalogue.versions`). What is there at the first listing counts as confirmed, unless the server's
-    tools wait for a person (`domain.catalogue.confirmations`).
+    versions (`domain.catalogue.versions`). Tools of the first listing count as confirmed, unless the server's tools
+    wait for a person (`domain.catalogue.confirmations`).
     """
     now = datetime.now(UTC)
     with transaction.atomic():
@@ -351,7 +351,7 @@ def store_snapshot(
                 old.digest == listed.digest
                 and old.gone_at is None
                 and old.position == position
-                # Derived from the definition, but perhaps differently by the release that stored them.
+                # These are derived from the definition, but perhaps differently by the release that stored them.
                 and (old.rejected, old.hint_mode) == (listed.rejected, listed.hint_mode)
                 and (old.read_only, old.idempotent) == (listed.read_only, listed.idempotent)
             ):

@@ -13,7 +13,7 @@ from taskhub.store import statements
 from taskhub.store.models import ToolVersion
 
 MAX_VERSIONS: Final = 20
-"""Versions of a tool that are kept: the newest, besides the confirmed one."""
+"""Most versions of a tool that are kept, besides the confirmed one: the newest."""
 
 _KEEP = statements.none("keep_versions")
 
@@ -27,13 +27,13 @@ class Version:
     definition: dict[str, Any]
     first_seen_at: datetime
     last_seen_at: datetime | None
-    """The last listing that had it; `None` for the definition that the server lists now."""
+    """When the server last listed this definition; `None` for the definition that it lists now."""
 
 
 def keep_versions(changed: Sequence[int], *, listed: datetime, seen: datetime | None) -> None:
-    """Store the definitions that the tools `changed` have now as versions, in the transaction that stores a listing.
-    `listed`: the time of that listing; `seen`: the time of the server's listing before it. A definition that a tool had
-    before gets no new version: its earlier one is the newest again."""
+    """Store the present definitions of the tools `changed` as versions, in the transaction that stores a listing.
+    `listed`: the time of that listing; `seen`: the time of the server's listing before. A definition that a tool had
+    before gets no new version: its earlier version is the newest again."""
     if changed:
         _KEEP(changed=list(changed), listed=listed, seen=seen or listed, most=MAX_VERSIONS)
 

@@ -22,8 +22,8 @@ from taskhub.store.models import Offer, Server, Tool
 @dataclass(frozen=True, slots=True)
 class Catalogue:
     """The tools, prompts, resources and templates that a tenant's clients may use, in the order of the servers' ids and
-    of each server's lists. A digest changes when clients could see a change in its list. Of a URI that two servers
-    offer, only the resource of the server that was added first is here."""
+    of each server's lists. Each digest changes when clients could see a change in its list. If two servers offer a URI,
+    only the resource of the server that was added first is here."""
 
     tenant_id: int
     tools: tuple[ToolRecord, ...]
@@ -113,7 +113,7 @@ class Catalogue:
 
 
 _MOST_KEPT: Final = 1_000
-"""Most clients, and most different views, that are remembered of a catalogue."""
+"""Most clients, and most different views, that are kept for a catalogue."""
 _kept: ExpiringCache[int, Catalogue] = ExpiringCache(30.0, most=1_000)
 
 
@@ -132,7 +132,7 @@ def catalogue(tenant_id: int) -> Catalogue:
         Tool.objects.filter(
             server__tenant_id=tenant_id, server__enabled=True, enabled=True, gone_at__isnull=True, rejected=""
         )
-        # What nobody has confirmed of a server whose tools wait for a person (domain.catalogue.confirmations).
+        # Where a server's tools wait for a person, only those that are confirmed (domain.catalogue.confirmations).
         .filter(Q(server__review=False) | Q(confirmed_digest=F("digest")))
         .select_related("server")
         .order_by("server_id", "position", "id")
@@ -161,8 +161,8 @@ def catalogue(tenant_id: int) -> Catalogue:
 
 
 def _offers(tenant_id: int) -> tuple[dict[OfferKind, tuple[OfferRecord, ...]], frozenset[str]]:
-    """The offers by kind, and the uris and templates of disabled servers. Unlike a name, a URI cannot be changed, so of
-    several servers that offer it only the one that was added first counts."""
+    """The offers by kind, and the uris and templates of disabled servers. Unlike a name, a URI cannot be changed: if
+    several servers offer it, only the server that was added first counts."""
     rows = (
         Offer.objects.filter(server__tenant_id=tenant_id, gone_at__isnull=True, rejected="")
         .select_related("server")
@@ -191,7 +191,7 @@ def _offers(tenant_id: int) -> tuple[dict[OfferKind, tuple[OfferRecord, ...]], f
 
 
 def _tools_digest(tools: tuple[ToolRecord, ...]) -> str:
-    # The mode too: it decides which clients see the tool, and clients of 2025-11-25 are shown it.
+    # The mode too: it decides which clients see the tool, and is part of what clients of 2025-11-25 see.
     return "|".join(f"{tool.exposed_name}:{tool.digest}:{tool.mode}" for tool in tools)
 
 

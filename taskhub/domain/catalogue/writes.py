@@ -103,9 +103,9 @@ def set_tool_policy(*, tenant_id: int, tool_id: int, policy: Policy, actor: Acto
 
 
 def set_policy_by_name(*, tenant_id: int, server_id: int, name: str, policy: Policy, actor: Actor) -> bool:
-    """Set the policy of a tool by the server's own name for it. The tools of a server that was never listed are not
-    known: there the policy applies from the first listing on. Returns `False` if nothing differed. Raises `NotFound`,
-    or `Invalid` naming the field, which is `name` if the server has no such tool."""
+    """Set the policy of a tool by the server's own name for it. If the server was never listed, the policy is kept for
+    a tool of this name in the first listing. Returns `False` if nothing differed. Raises `NotFound`, or `Invalid`
+    naming the field, which is `name` if the server has no such tool."""
     check_policy(policy)
     with transaction.atomic():
         if not Server.objects.filter(pk=server_id, tenant_id=tenant_id, removed_at=None).exists():
@@ -135,8 +135,8 @@ def set_policy_by_name(*, tenant_id: int, server_id: int, name: str, policy: Pol
 
 
 def _check_companion(tool: Tool, companion: dict[str, Any]) -> None:
-    """Raise `Invalid`, naming the field, unless the companion is a read-only tool of the same server that takes what
-    the policy gives it."""
+    """Raise `Invalid`, naming the field, unless the companion is a read-only tool of the same server that accepts the
+    arguments that the policy gives it."""
     if not companion:
         return
     other = Tool.objects.filter(server=tool.server, name=companion["tool"], gone_at=None, rejected="").first()
@@ -169,12 +169,12 @@ def add_server(
     pinned: str = "",
     actor: Actor,
 ) -> int:
-    """Connect a new server; returns its id. Its tools appear once a worker has listed it. `token` is what an HTTP
-    server gets as `Authorization: Bearer …`. It, the values of `headers` (for every request to an HTTP server) and
-    those of `environment` (the variables of a command) are stored encrypted and never shown. With `review` all its
-    tools wait for a person (`domain.catalogue.confirmations`). With `own_process` a `python:` server runs in a process
-    of its own, which is given what a command is given.
-    `pinned`: the version of the protocol that is spoken with it; empty for the newest that it speaks.
+    """Connect a new server; returns its id. Its tools appear once a worker has listed it. An HTTP server gets `token`
+    as `Authorization: Bearer …`. The token and the values of `headers` (for every request to an HTTP server) and of
+    `environment` (the variables of a command) are stored encrypted and never shown. With `review` all tools of the
+    server wait for a person (`domain.catalogue.confirmations`). With `own_process` a `python:` server runs in a process
+    of its own, which can have the variables and directory of a command. `pinned`: the version of the protocol to speak
+    with the server; empty for the newest that it speaks.
 
     Raises `Invalid` naming the field, or `Refused` for a name that is taken.
     """
@@ -229,7 +229,8 @@ def _for_http(transport: str, headers: Pairs, *, token: bool) -> Pairs:
 
 
 def _has_process(transport: str, *, own_process: bool) -> bool:
-    """Whether workers start a process for the server. Raises `Invalid` if only an object could have one of its own."""
+    """Whether workers start a process for the server. Raises `Invalid` for `own_process` of anything but a `python:`
+    server."""
     if own_process and transport != "python":
         raise Invalid("Only a Python object can be given a process of its own.", field="own_process")
     return own_process or transport == "stdio"
@@ -256,8 +257,8 @@ def _checked_calls(calls_at_once: int | None) -> int | None:
 def edit_server(*, tenant_id: int, server_id: int, edit: ServerEdit, actor: Actor) -> None:
     """Change a server: all of the edit, or nothing. With another address its token and its headers are dropped, and
     with another command its variables (not with another version of the same), unless the edit gives them anew. Another
-    prefix is for tools and prompts that are listed for the first time after it: whoever has a name keeps it. Raises
-    `NotFound`, or `Invalid` naming the field."""
+    prefix applies to tools and prompts that are listed for the first time afterwards: the others keep their names.
+    Raises `NotFound`, or `Invalid` naming the field."""
     with transaction.atomic():
         server = _locked(tenant_id, server_id)
         if edit.spec is not None and edit.spec.strip() != spec_of(server.transport, server.target):
@@ -276,7 +277,7 @@ def edit_server(*, tenant_id: int, server_id: int, edit: ServerEdit, actor: Acto
         runs = _has_process(server.transport, own_process=own_process)
         if own_process:
             _change(server, {"own_process": True}, actor)
-        if edit.environment is not None:  # before it has no process any more, and after it has one
+        if edit.environment is not None:  # while it has a process: before it loses, or after it gets one
             _give(server, "environment", _for_process(edit.environment, runs=runs), actor)
         _change(server, _plain(server, edit, runs=runs), actor)
         if edit.calls_at_once is not None:
@@ -294,7 +295,8 @@ def edit_server(*, tenant_id: int, server_id: int, edit: ServerEdit, actor: Acto
 
 
 def _plain(server: Server, edit: ServerEdit, *, runs: bool) -> dict[str, Any]:
-    """The columns that the edit sets as they are. `runs`: whether workers start a process for the server."""
+    """The columns whose values in the edit are stored unchanged. `runs`: whether workers start a process for the
+    server."""
     changed: dict[str, Any] = {}
     if server.own_process and edit.own_process is False:
         if server.environment or (server.directory and edit.directory is None):
@@ -314,7 +316,7 @@ def _plain(server: Server, edit: ServerEdit, *, runs: bool) -> dict[str, Any]:
 
 
 def _change(server: Server, wanted: dict[str, Any], actor: Actor) -> None:
-    """Set columns that are no secrets, on record, as far as they differ."""
+    """Set columns that are no secrets, if they differ, and record the change."""
     before = {name: getattr(server, name) for name, value in wanted.items() if getattr(server, name) != value}
     if not before:
         return
@@ -333,7 +335,8 @@ def _change(server: Server, wanted: dict[str, Any], actor: Actor) -> None:
 
 
 def _give(server: Server, column: str, wanted: Pairs, actor: Actor) -> None:
-    """Set the headers or the variables, on record, as far as they differ; then the server is connected anew."""
+    """Set the headers or the variables, if they differ, record the change, and have workers connect to the server
+    anew."""
     stored = getattr(server, column)
     values = sealed(wanted, stored, field=column)
     if values == stored:
@@ -354,9 +357,9 @@ def _give(server: Server, column: str, wanted: Pairs, actor: Actor) -> None:
 
 
 def remove_server(*, tenant_id: int, server_id: int, actor: Actor) -> None:
-    """Remove a server, in the caller's transaction. Its secrets are erased, its prompts and resources deleted, and its
-    tools gone; its name and those of its tools and prompts are free for others. The row stays, and the tools' rows,
-    because tasks refer to them. Its calls are not touched (`domain.tasks.removed`). Raises `NotFound`."""
+    """Remove a server, in the caller's transaction: erase its secrets, delete its prompts and resources, mark its tools
+    as gone, and free its name and theirs. The rows of server and tools stay, because tasks refer to them. Its calls are
+    not touched (`domain.tasks.removed`). Raises `NotFound`."""
     server = _locked(tenant_id, server_id)
     now = datetime.now(UTC)
     close_breaker(server, actor)

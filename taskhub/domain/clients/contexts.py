@@ -15,7 +15,7 @@ from taskhub.store.models import AuthContext
 
 MAX_NAME = 128
 MAX_IDENTITY = 255
-"""Characters of an issuer, a subject or a client id."""
+"""Most characters of an issuer, a subject or a client id."""
 
 
 def client_context(tenant_id: int, name: str) -> int:
@@ -27,8 +27,8 @@ def client_context(tenant_id: int, name: str) -> int:
 
 
 def add_client(*, tenant_id: int, name: str, issuer: str, subject: str, client_id: str, actor: Actor) -> int:
-    """Add a client without a token; returns its id. One whose tokens are issued here has its name as subject and client
-    id. Raises `Invalid` naming the field, or `Refused` if there is such a client."""
+    """Add a client without a token; returns its id. A client whose tokens the hub issues has its name as subject and
+    client id. Raises `Invalid` naming the field, or `Refused` if there is such a client."""
     if not name.strip() or len(name) > MAX_NAME or not name.isprintable():
         raise Invalid(f"A client needs a name of 1 to {MAX_NAME} printable characters.", field="name")
     if issuer == OAUTH_ISSUER:

@@ -51,8 +51,8 @@ def _cached(key: bytes) -> Principal | None:
 
 
 def principal_of(token: str, address: str) -> Principal | None:
-    """The principal of a valid token; `None` for one that is unknown, expired, revoked or of a disabled context. Which
-    of these it is, the client is not told.
+    """The principal of a valid token; `None` for one that is unknown, expired, revoked or of a disabled context. The
+    client is not told which of these it is.
 
     Takes every kind of token: made in the console, by TaskHub's authorization server, or by the external issuer. The
     caller of this function has to compare `audiences` with the URL that the token came to.
@@ -109,7 +109,8 @@ _FIND_OAUTH = statements.maybe("find_oauth_token", _OAuthToken)
 
 
 def _used(use: Callable[[], T | None], find: Callable[[], T | None]) -> T | None:
-    """The token, whose use is noted; without that where nothing can be written, since reads go on there."""
+    """The token that `use` returns, which also records its use. If the database accepts no writes, the one that `find`
+    returns, which only reads."""
     try:
         return use()
     except Unavailable:

@@ -15,10 +15,10 @@ from taskhub.store.models import AuthContext
 
 PAGE_ROWS = 50
 COUNT_CAP = 1_000
-"""Tasks that are counted per client; beyond it the page shows "1,000+"."""
+"""Most tasks that are counted for a client; beyond it the page shows "1,000+"."""
 
 LOOKED_AT = 50
-"""Newest calls of a client that are read to find what it declares."""
+"""How many of a client's newest calls are read to find what it declares."""
 
 OWN_ISSUER = "taskhub"
 """The issuer of clients whose tokens are issued here. Clients of other issuers bring their tokens."""
@@ -26,7 +26,7 @@ OWN_ISSUER = "taskhub"
 
 @dataclass(frozen=True, slots=True)
 class ClientRow:
-    """A client. `seen`: whether it ever called; if not, it declares nothing because nothing is known of it."""
+    """A client. `seen`: whether it ever called; if not, nothing is known of what it declares."""
 
     id: int
     name: str

@@ -91,7 +91,7 @@ ORDER BY n.context_id = :context DESC, n.id DESC LIMIT 1;
 /* fragment: caller_columns
 c.id, c.name, c.issuer, c.subject, c.client_id, c.disabled_at, tokens.scopes, th_signed_in(c) AS person
 */
--- A token lets its client do what it says, so where all tokens of a client say the same, its scopes are known.
+-- The scopes of a client are known if all of its tokens have the same.
 /* fragment: caller_rows
 auth_context AS c
 CROSS JOIN LATERAL (
@@ -153,9 +153,9 @@ WHERE l.context_id = :context ORDER BY l.program;
 
 -- write: learn_patience(context bigint, program text, patience int, left_after bigint, leaves int, certain int,
 --     part float8, most int) -> int | None
--- Until the patience is certain, the longer of two values is kept. After that it only gets shorter: at once if the new
--- value is certain, else no shorter than the leave before allows, since a single caller may have had another reason to
--- leave. Returns the patience if it is certain; null or no row if it is not, or if nothing changed.
+-- Until the patience is certain, the longer of two values is kept. A certain patience only gets shorter: to the new
+-- value if that is certain too, else no further than the leave before allows, since a single caller may have had
+-- another reason to leave. Returns the patience if it is certain; null or no row if it is not, or if nothing changed.
 -- Programs make up names. So, beyond `most` programs of a client, rows are deleted: those that are not certain first,
 -- then those learned longest ago.
 WITH room AS (

@@ -1,5 +1,4 @@
-"""What the rules say of clients and tools, and of a call that is typed in: for people who look, before anything is
-called."""
+"""Shows people what the rules say of clients and tools, and of a call that they type in, without calling anything."""
 
 from __future__ import annotations
 
@@ -26,7 +25,8 @@ from taskhub.store import statements
 from taskhub.store.likes import escaped_like
 
 LOOKED_AT: Final = 1_000
-"""The newest calls of the client, and of all, among which one is looked for whose arguments are filled in."""
+"""How many of the newest calls of the client, and of all clients, are searched for a call whose arguments to fill
+in."""
 _MADE_UP: Final = 20
 """Most arguments that are made up from a schema."""
 PAGE_ROWS: Final = 50
@@ -44,7 +44,7 @@ class CallerRow:
     client_id: str
     disabled_at: datetime | None
     scopes: tuple[str, ...] | None
-    """The scopes of its tokens; `None` if these are not kept here, or differ in it."""
+    """The scopes of the client's tokens; `None` if its tokens are not kept here, or have different scopes."""
     person: SignedIn
 
     @property
@@ -99,7 +99,7 @@ class Called:
 
     @property
     def asking(self) -> Asking:
-        """What people would read of it."""
+        """What people would read of the approval."""
         return asking(self.approval.params) if self.approval is not None else Asking()
 
     @property
@@ -112,8 +112,8 @@ class Called:
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """A typed-in call, by the list in force and by another one; `after` is `None` if it is the same list. `fits`:
-    whether the arguments certainly fit the tool's schema."""
+    """What the list in force (`before`) and another list (`after`) would do with a typed-in call; `after` is `None` if
+    the lists are the same. `fits`: whether the arguments certainly fit the tool's schema."""
 
     caller: CallerRow
     tool: ToolRecord
@@ -132,8 +132,8 @@ class _Copied:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Arguments to begin with. `public_id`: the task whose they are; empty if they were made up from the schema. `own`:
-    whether it is a call of this client, by the program that it names."""
+    """Arguments to begin with. `public_id`: the task that has them; empty if they were made up from the schema. `own`:
+    whether that task is of this client. `program`: the program that made the call, if `own`."""
 
     arguments: dict[str, Any]
     public_id: str = ""
@@ -190,8 +190,8 @@ def tools_of(
 def callers_of(
     tenant_id: int, tool_id: int, *, text: str = "", after: int | None = None, most: int = PAGE_ROWS
 ) -> CallerPage:
-    """What may become of each client's calls of the tool, as `callers`. Raises `NotFound` for a tool that is not
-    offered to clients."""
+    """What may become of each client's calls of the tool; `text`, `after` and `most` as in `callers`. Raises `NotFound`
+    for a tool that is not offered to clients."""
     offered = catalogue(tenant_id)
     tool = _offered(offered, tool_id)
     rows, more = callers(tenant_id, text=text, after=after, most=most)
@@ -208,8 +208,8 @@ def try_call(
     now: datetime,
     rules: Sequence[Rule] | None = None,
 ) -> Calls:
-    """What would become of the call by the list in force and, if `rules` differ from it, by them. Raises `NotFound`, or
-    `Invalid` for a list that cannot be saved."""
+    """What would become of the call by the list in force and, if `rules` is another list, by that one. Raises
+    `NotFound`, or `Invalid` for a list that cannot be saved."""
     found, tool = caller(tenant_id, context_id), _offered(catalogue(tenant_id), tool_id)
     listed = present(tenant_id)
 
@@ -240,7 +240,7 @@ def sample(tenant_id: int, context_id: int, tool_id: int, *, of_calls: bool = Tr
 
 
 def _made_up(tool: ToolRecord) -> dict[str, Any]:
-    """A value for each argument that the tool needs; for its first ones if it needs none."""
+    """A made-up value for each argument that the tool requires; for its first arguments if it requires none."""
     schema = tool.definition.get("inputSchema")
     properties = inputs_of(tool.definition)
     needed = schema.get("required") if isinstance(schema, dict) else None

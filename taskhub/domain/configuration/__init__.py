@@ -1,7 +1,7 @@
 """The configuration of a tenant as one file: rules, servers with the settings of their tools, people, clients.
 
 `document` reads and writes the file, and knows the line of each value. `references` fills in secrets, which the file
-names and never has: variables of the environment, and files. `reads` has the configuration as it is; `differences`
-says in words what two of them do not have in common. What is read here is applied in `control.configuration`, by the
-use cases that pages and commands call.
+names and never contains: variables of the environment, and files. `reads` has the configuration as it is; `differences`
+says in words how two configurations differ. What is read here is applied in `control.configuration`, by the use cases
+that pages and commands call.
 """

@@ -1,4 +1,4 @@
-"""What two configurations do not have in common, in plain words and without secrets."""
+"""How two configurations differ, in plain words and without secrets."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from taskhub.domain.configuration.references import same_spec
 from taskhub.lib.signs import spelled, visible_json
 
 SHOWN: Final = 200
-"""Characters of a value; of a longer one the beginning is shown."""
+"""Most characters of a value that are shown: its beginning."""
 
 _NEW: Final = object()
-"""In place of the value before, where there was none."""
+"""Stands for the value before, if there was none."""
 _APART: Final = frozenset({"name", "username", "tools"})
-"""Fields that are told apart from the others."""
+"""Fields that are not compared with the others: names identify a record, and tools have lines of their own."""
 
 
 def differences(before: Configuration, after: Configuration) -> tuple[str, ...]:
-    """What the second has otherwise than the first: a line for each rule, server, tool, person and client."""
+    """How the second configuration differs from the first: a line for each rule, server, tool, person and client."""
     lines = [
         *_of_rules(before.rules, after.rules),
         *_of_each("server", before.servers, after.servers, lambda server: server.name),
@@ -35,7 +35,7 @@ def differences(before: Configuration, after: Configuration) -> tuple[str, ...]:
 
 
 def client_name(client: ClientConfig) -> str:
-    """The name of a client, and for one of another issuer what tells it from others of that name."""
+    """The name of a client; for a client of another issuer, also the issuer, subject and client id that identify it."""
     return client.name if client.own else f"{client.name} ({' '.join(part for part in client.key if part)})"
 
 
@@ -76,7 +76,7 @@ def _of_tools(before: Sequence[ServerConfig], after: Sequence[ServerConfig]) -> 
 
 
 def _said(record: Any, names: Sequence[str]) -> Iterator[str]:
-    """What a new record says besides its name."""
+    """The fields of a new record that are not the default, in words."""
     unsaid = {part.name: _default(part) for part in fields(record)}
     for name in names:
         if (value := getattr(record, name)) != unsaid[name]:

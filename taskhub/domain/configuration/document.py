@@ -30,12 +30,12 @@ from taskhub.lib import yamlx
 from taskhub.lib.yamlx import Node
 
 MAX_FILE: Final = 4_194_304
-"""Characters of the file."""
+"""Most characters of the file."""
 
 PARTS: Final = ("rules", "servers", "people", "clients")
 _CALLED: Final = {str: "text", int: "a whole number", bool: "true or false"}
 _PREFIX: Final = "policy_"
-"""What a field of a policy is called without: `mode` is `policy_mode`."""
+"""The prefix that names of fields of a policy lack in the file: `mode` is `policy_mode`."""
 
 T = TypeVar("T")
 
@@ -48,7 +48,8 @@ class Item(Generic[T]):
     node: Node
 
     def line(self, field: str = "") -> int:
-        """The line of a field, by its path such as `tools.deploy.run_seconds`; that of the record if it has none."""
+        """The line of a field, by its path such as `tools.deploy.run_seconds`; the record's line if the file lacks the
+        field."""
         return self.node.line_at(_path(self.node, field))
 
     def says(self, field: str) -> bool:
@@ -67,7 +68,7 @@ class Document:
 
 
 def read_document(text: str, lookup: Lookup) -> Document:
-    """Read the text of a file; `lookup` finds what its references lead to. Raises `Invalid` with the line."""
+    """Read the text of a file; `lookup` returns the values of its references. Raises `Invalid` with the line."""
     if len(text) > MAX_FILE:
         wrong(1, f"The file is larger than {MAX_FILE:,} characters.")
     try:
@@ -92,7 +93,7 @@ def read_document(text: str, lookup: Lookup) -> Document:
 
 
 def write_document(configuration: Configuration, references: References, *, tenant: str) -> str:
-    """The file that says this configuration; `references` are those in it."""
+    """The text of the file for this configuration. `references` made the references in it."""
     head = [f"# The configuration of TaskHub, tenant {tenant}. It has no secrets: references stand for them."]
     if references.names:
         head += [
@@ -110,13 +111,13 @@ def write_document(configuration: Configuration, references: References, *, tena
 
 
 def wrong(line: int, message: str) -> NoReturn:
-    """Raise `Invalid` for what stands in this line of the file."""
+    """Raise `Invalid` for this line of the file."""
     raise Invalid(message, line=line)
 
 
 def refuse_rule(node: Node, error: Invalid) -> NoReturn:
-    """Raise the error about a list of rules again, with a line of the file: that of the field which the error names,
-    such as `rules.2.when`. `node` is the list."""
+    """Raise the error about a list of rules again, with the line of the field which the error names, such as
+    `rules.2.when`. `node` is the list."""
     path = str(error.data.get("field", "")).split(".")[1:]
     place = f"rule {int(path[0]) + 1}: " if path else ""
     named = f"{path[1]}: " if len(path) > 1 else ""
@@ -185,7 +186,7 @@ class _Records:
         return record
 
     def _value(self, hint: Any, node: Node, name: str) -> Any:
-        """The value of a field of this type. `name` is what it is called."""
+        """The value of a field of this type. `name` names the field in errors."""
         if get_origin(hint) in (Union, types.UnionType):
             if node.value is None:
                 return None
@@ -236,7 +237,7 @@ def _needed(part: Field[Any]) -> bool:
 
 
 def _written(record: Any) -> dict[str, Any]:
-    """A record as the file has it, without what is as a new one has it."""
+    """The fields of a record, by their names in the file, without those that have their default."""
     found = {}
     for part in fields(record):
         value = getattr(record, part.name)

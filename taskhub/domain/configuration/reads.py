@@ -29,18 +29,19 @@ _PLAIN: Final = (
     *("by_file", "prefix", "enabled", "shared", "own_process", "directory", "connect_seconds", "calls_at_once"),
     *("review", "pinned"),
 )
-"""The columns of a server that are settings as they are."""
+"""The columns of a server that are fields of its configuration, with the same values."""
 
 
 def lock(tenant_id: int) -> None:
-    """Until the caller's transaction ends, make others wait who apply a configuration to the tenant or change its
-    people."""
+    """Lock the tenant until the caller's transaction ends: others who apply a configuration to it, or change its
+    people, wait."""
     list(Tenant.objects.select_for_update(no_key=True).filter(pk=tenant_id))
 
 
 def present(tenant_id: int, references: References | None = None) -> Configuration:
-    """The tenant's configuration. `references` makes up the references that stand in a file for its secrets. Not in it
-    are people of other tenants, and clients that are a person with a program: they are known by numbers of this hub."""
+    """The tenant's configuration. `references` makes up the references that stand for its secrets in a file. It leaves
+    out people of other tenants, and clients that are a person with a program, which are identified by numbers of this
+    hub."""
     return Configuration(
         rules=present_rules(tenant_id).rules,
         servers=tuple(_servers_of(tenant_id, references or References())),
@@ -69,7 +70,7 @@ def _servers_of(tenant_id: int, references: References, **only: str) -> Iterator
 
 
 def _policies(servers: Sequence[int]) -> dict[int, dict[str, Policy]]:
-    """The policies that are not the one of a new tool, by server and tool; of tools too that are gone, or not listed
+    """The policies that differ from a new tool's, by server id and tool name; also of tools that are gone or not listed
     yet."""
     found: dict[int, dict[str, Policy]] = {}
     here = Tool.objects.filter(server__in=servers)
@@ -144,7 +145,7 @@ def _people(tenant_id: int) -> tuple[PersonConfig, ...]:
 
 
 def _clients(tenant_id: int) -> tuple[ClientConfig, ...]:
-    """Those whose tokens are issued here; of other issuers, those for which something was set."""
+    """The clients whose tokens the hub issues, and those of other issuers that have a setting."""
     was_set = Q(disabled_at__isnull=False) | Q(patience_ms__isnull=False) | Q(hub_tools__isnull=False)
     here = AuthContext.objects.filter(tenant_id=tenant_id).exclude(issuer=OAUTH_ISSUER)
     found = [

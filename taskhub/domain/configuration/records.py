@@ -1,4 +1,4 @@
-"""Records of a tenant's configuration. Their fields have the names that the file has; what has a default may be left
+"""Records of a tenant's configuration. Their fields have the names that the file has; fields with a default may be left
 out of the file."""
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ FORMAT: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A text that is a secret, or holds one. Two are the same if they stand for the same value."""
+    """A text that is a secret, or holds one. Two are equal if they stand for the same value."""
 
     text: str = field(compare=False)
-    """As the file writes it, with references."""
+    """The text as the file writes it, with references."""
     value: str | None = field(repr=False)
     """With the references filled in; `None` if it is not known: another `SECRET_KEY` encrypted it, or a reference leads
     nowhere."""
@@ -54,7 +54,7 @@ class ServerConfig:
     name: str
     spec: Spec
     by_file: bool = False
-    """Whether pages leave the server, and the policies of its tools, to the file."""
+    """Whether only the file changes the server and the policies of its tools, and no page."""
     prefix: str = ""
     enabled: bool = True
     shared: bool = False
@@ -69,7 +69,8 @@ class ServerConfig:
     environment: Mapping[str, Given] = field(default_factory=dict)
     oauth: OAuthConfig | None = None
     tools: Mapping[str, Policy] = field(default_factory=dict)
-    """In a file: those that it lists. As it is: those whose policy is not the one of a new tool."""
+    """By the tool's name. In a file: the policies that it lists. Of the tenant as it is: those that are not a new
+    tool's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +103,7 @@ class ClientConfig:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What tells it from all others: issuer, subject and client id."""
+        """The issuer, subject and client id, which identify the client."""
         return (self.issuer, self.name, self.name) if self.own else (self.issuer, self.subject, self.client_id)
 
 

@@ -18,7 +18,7 @@ from taskhub.domain.catalogue.spec import parse_spec
 from taskhub.domain.configuration.records import Given, Spec
 
 _REFERENCE: Final = re.compile(r"(\$?)\$\{(env|file):([^{}]*)\}")
-"""A reference, or with another `$` in front the text of one."""
+"""Matches a reference; one with another `$` in front is plain text."""
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _PATH: Final = re.compile(r"/\S+")
 _STDIO: Final = "stdio:"
@@ -47,7 +47,7 @@ def value_given(name: str, text: str, lookup: Lookup) -> Given:
 
 
 def spec_given(text: str, lookup: Lookup) -> Spec:
-    """A server's address or command. Raises `Invalid`, which never has a value."""
+    """A server's address or command. Raises `Invalid`, whose message never contains a value."""
     references = _references(text)
     stand_ins = {reference: _stand_in(place, text) for place, reference in enumerate(references)}
     try:
@@ -154,7 +154,8 @@ def _looked_up(references: Iterable[str], lookup: Lookup) -> dict[str, str]:
 
 
 def _filled(text: str, values: dict[str, str]) -> str:
-    """The text with values for its references; of a command word by word, so that a value is never two words."""
+    """The text with values for its references. A command is filled in word by word, so that a value is never two
+    words."""
 
     def fill(part: str) -> str:
         return _REFERENCE.sub(lambda found: found[0][1:] if found[1] else values[found[0]], part)

@@ -13,7 +13,7 @@ from taskhub.domain.tasks import deferred, run
 from taskhub.store.models import Question, ServerOAuth
 
 KEY: Final = "authorization"
-"""How the keys of these questions begin."""
+"""The prefix of the keys of these questions."""
 
 
 def ask_for_authorization(claim: Claim, needs: NeedsAuthorization, *, actor: Actor) -> bool:
@@ -52,7 +52,7 @@ def _question(claim: Claim, needs: NeedsAuthorization, key: str) -> NewQuestion:
 
 
 def _look_again(claim: Claim, needs: NeedsAuthorization, actor: Actor) -> None:
-    """Answer the question if the server was authorized meanwhile: whoever did that has not seen it."""
+    """Answer the question if the server was authorized meanwhile: whoever authorized it has not seen the question."""
     if _authorized(claim, needs):
         answer_waiting(claim.server_id, needs.holder, actor)
 

@@ -1,7 +1,7 @@
 """Finds the authorization server of an MCP server: RFC 9728, then RFC 8414 or OpenID Connect discovery.
 
-The order of addresses and the shapes of documents are those of the official SDK. Its own client asks for them only
-within one interactive process, so what is asked when is decided here.
+The order of addresses and the shapes of documents are those of the official SDK. This module makes the requests itself,
+because the SDK's own client does so only within one interactive process.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from taskhub.lib.addresses import host_of
 from taskhub.lib.signs import spelled
 
 MAX_SCOPES: Final = 1_000
-"""Characters of a list of scopes."""
+"""Most characters of a list of scopes."""
 _PING: Final = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 _ACCEPT: Final = {"Accept": "application/json, text/event-stream"}
 
@@ -80,7 +80,7 @@ def stored(found: Found) -> dict[str, Any]:
 
 
 def read(stored: dict[str, Any]) -> Found | None:
-    """What `stored` returned; `None` if nothing was found yet."""
+    """The record that `stored` made this of; `None` if nothing was found yet."""
     return Found(**{**stored, "methods": tuple(stored["methods"])}) if stored else None
 
 
@@ -96,8 +96,8 @@ class _Challenge:
 
 
 def _challenge(server_url: str, given: Collection[str]) -> _Challenge:
-    """What the server answers to a request without a token. A server that cannot be asked is no error here: it may
-    have metadata all the same."""
+    """The server's challenge in answer to a request without a token. If there is no usable answer, the challenge is
+    empty: the server may have metadata all the same. Raises `Invalid` for an address that may not be requested."""
     try:
         answer = web.post(server_url, given, body=_PING, headers=_ACCEPT)
     except Unfit as error:
@@ -134,8 +134,8 @@ def _resource(server_url: str, named: str, given: Collection[str]) -> tuple[Prot
 
 
 def _failed(status: int) -> str:
-    """Why an answer with this status, which is not 200, does not mean that there is no such document; empty if it means
-    that."""
+    """Text for people: why an answer with this status, which is not 200, does not show whether the document exists.
+    Empty if it shows that the document does not exist."""
     if 300 <= status < 400:
         return f"HTTP {status}, which leads elsewhere, and is not followed"
     return f"HTTP {status}" if status >= 500 or status == 429 else ""
@@ -198,7 +198,8 @@ def _check(metadata: _Metadata, way: Way) -> None:
 
 
 def _with_offline(scopes: str, metadata: _Metadata, way: Way) -> str:
-    """The scopes, and the one for refresh tokens where the authorization server has it and a person authorizes."""
+    """The scopes, with `offline_access` (for a refresh token) if the authorization server knows it and a person
+    authorizes."""
     known = metadata.scopes_supported or ()
     if way is Way.CLIENT or not scopes or "offline_access" not in known or "offline_access" in scopes.split():
         return scopes

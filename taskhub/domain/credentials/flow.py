@@ -62,7 +62,8 @@ MAX_REQUESTS: Final = 20
 """The most authorizations that one person may have under way."""
 CLIENT_NAME: Final = "TaskHub"
 TELL_SECONDS: Final = 60.0
-"""An answer that belongs to no authorization is logged once in so many seconds: anybody can send a browser with one."""
+"""Seconds in which at most one answer is logged that belongs to no authorization: anybody can send a browser with
+one."""
 _TELLS: Final = Throttle(TELL_SECONDS)
 
 
@@ -76,10 +77,9 @@ class _Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """Where a person is sent to authorize the server named `server`. `whom`: the name of whoever the grant is for
-    (`holder_name`), who is a person if `person`, a client if `client`, and everyone if neither. `leads_to`: the
-    address, parsed. `back`: the path from which the person came. `registered`: whether the hub registered itself as a
-    client there."""
+    """The place where a person is sent to authorize the server named `server`. `whom` is the name of the grant's holder
+    (`holder_name`): a person if `person`, a client if `client`, everyone if neither. `leads_to`: the parsed address.
+    `back`: the path from which the person came. `registered`: whether the hub registered itself as a client there."""
 
     server_id: int
     server: str
@@ -94,7 +94,8 @@ class Sending:
 
 @dataclass(frozen=True, slots=True)
 class Came:
-    """What came of an authorization: the server, where to go on, and how many calls waited for it."""
+    """The result of an authorization: the server, the path to which the person returns, and how many calls waited for
+    it."""
 
     server_id: int
     server: str
@@ -122,9 +123,9 @@ def begin(
     *, tenant_id: int, server_id: int, holder: Holder, by: int, session_key: str, base: str, back: str, scopes: str = ""
 ) -> Sending:
     """Begin an authorization for `holder` by the person `by`, in their browser session. `base` is the address of the
-    hub, `back` the path to which they return in the end; `scopes` are wanted besides those that the server asks for and
-    those of the grant before, unless an admin has named all. Discovers the authorization server, and registers the hub
-    there if that is needed. Raises `NotFound`, `Refused`, or `Invalid` with the reason."""
+    hub, `back` the path to which they return in the end. Unless an admin has named all scopes, `scopes` are requested
+    besides those that the server asks for and those of the grant before. Discovers the authorization server, and
+    registers the hub there if that is needed. Raises `NotFound`, `Refused`, or `Invalid` with the reason."""
     server = Server.objects.filter(pk=server_id, tenant_id=tenant_id, removed_at=None).select_related("oauth").first()
     if server is None:
         raise NotFound("No such server.")
@@ -194,8 +195,8 @@ def begin(
 def finish(*, tenant_id: int, session_key: str, by: int, for_all: bool, answer: dict[str, str], actor: Actor) -> Came:
     """Take back a person with the answer of the authorization server: redeem the code, store the grant, and let the
     calls that wait for it go on. Raises `Refused` if the answer belongs to no request of this browser session, or was
-    given before, and `NotAuthorized` with the reason if it is no grant, or if the grant would be for all and the person
-    may not do that (`for_all`)."""
+    given before. Raises `NotAuthorized` with the reason if there is no grant for the answer, or if the grant would be
+    for everyone and `for_all` is false: the person may not authorize that."""
     request = _redeemed(tenant_id, session_key, by, answer.get("state", ""))
     if request is None:
         if _TELLS():
@@ -325,8 +326,8 @@ def _oauth_of(server: Server) -> ServerOAuth | None:
 
 
 def _check_issuer(server: str, oauth: ServerOAuth, found: Found) -> None:
-    """A client id and its secret belong to one authorization server: that of their first use, if an admin named none.
-    A server that names another one later does not get them sent there. Raises `Refused`."""
+    """Raise `Refused` if the server names another authorization server than the one that the client id and secret
+    belong to: the issuer that an admin named, or the first that was found. So they are not sent to another."""
     first = discovery.read(oauth.found)
     if oauth.client_id and not oauth.issuer and first is not None and first.issuer != found.issuer:
         raise Refused(
@@ -393,7 +394,7 @@ def _make_room(by: int) -> None:
 
 
 def _redeemed(tenant_id: int, session_key: str, by: int, state: str) -> GrantRequest | None:
-    """The request with this state, which is gone from the database then; `None` if there is none."""
+    """Delete the request with this state, and return it; `None` if there is none."""
     with transaction.atomic():
         request = (
             GrantRequest.objects.select_for_update(of=("self",))

@@ -1,10 +1,10 @@
-"""Grants: looked up for a call, refreshed by one process at a time, and marked when they are good for nothing any more.
+"""Grants: looked up for a call, refreshed by one process at a time, and marked as lapsed when they can be used no more.
 
-A refresh has three parts, so that no transaction is open while a stranger is asked: `look` takes the turn (one
-conditional change), `exchange` asks the authorization server, `settle` stores what it issued, access and refresh token
-at once. A process that dies in between gives up the turn by time. The next one then sends the refresh token that is
-stored, which is the newest there is: if it was used already, the authorization server refuses it, and the grant has to
-be authorized again.
+A refresh has three parts, so that no transaction is open during a request to an authorization server: `look` takes the
+turn, the right to refresh (one conditional UPDATE), `exchange` asks the authorization server, `settle` stores what it
+issued, access and refresh token at once. If a process dies in between, its turn ends after `TURN_SECONDS`. The next one
+then sends the refresh token that is stored, which is the newest there is: if it was used already, the authorization
+server refuses it, and the grant has to be authorized again.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ from taskhub.store import statements
 from taskhub.store.models import AuthContext, ServerGrant, ServerOAuth
 
 TURN_SECONDS: Final = 60.0
-"""For how long one process alone may refresh a grant: longer than all that it asks for that may take."""
+"""Seconds for which one process alone may refresh a grant: longer than all requests of a refresh may take."""
 SPARE_SECONDS: Final = 60.0
-"""A token is refreshed before a call when it is good for less than that or a fifth of its life, whichever is less."""
+"""A token is refreshed before a call if it expires within so many seconds or a fifth of its life, whichever is less."""
 LOOK_SECONDS: Final = 0.2
-"""Pause between two looks whether another process has refreshed a grant."""
+"""Seconds between two looks whether another process has refreshed a grant."""
 
 LOST: Final = "its tokens were encrypted with another SECRET_KEY"
 EXPIRED: Final = "its access token has expired, and there is no refresh token"
@@ -93,7 +93,7 @@ class _Row:
     version: int
     refreshing: bool
     pause: float | None
-    """For how many seconds its authorization server does not want to be asked again."""
+    """Seconds for which the authorization server does not want to be asked again; `None` if it may be asked."""
     issued_at: datetime | None
 
     @property
@@ -103,14 +103,14 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class Exchanged:
-    """What the authorization server said: `tokens`, or why it refused, or why it gave no answer."""
+    """The answer of the authorization server: `tokens`, or why it refused, or why there was no answer."""
 
     found: Found | None
     tokens: Tokens | None = None
     denied: str = ""
     unanswered: str = ""
     later: float | None = None
-    """The seconds after which it wants to be asked again, if it said so."""
+    """The seconds after which the authorization server wants to be asked again; `None` if it did not say so."""
 
 
 _CREDENTIAL = statements.maybe("credential", _Row)
@@ -122,10 +122,11 @@ _THERE = statements.many("grants_there", int)
 
 
 def look(server_id: int, context_id: int | None, *, refused: str = "") -> Access | Due:
-    """The access token for a call of this client, or for the server's lists if there is no client; or what is needed to
-    refresh it, which this process alone may do then. `refused` is a token that the server does not accept. Raises
-    `NeedsAuthorization` if a person has to authorize, `Busy` while another process refreshes, `NotYet` while the
-    authorization server does not want to be asked, or `Unavailable`."""
+    """The access token for a call of this client, or for the server's lists if there is no client. If that must be
+    refreshed first, returns what is needed for it; until `TURN_SECONDS` later only this process may refresh it.
+    `refused` is a token that the server does not accept. Raises `NeedsAuthorization` if a person has to authorize,
+    `Busy` while another process refreshes, `NotYet` while the authorization server does not want to be asked, or
+    `Unavailable`."""
     row = _CREDENTIAL(server=server_id, context=context_id)
     if row is None:
         return Access(0, "")
@@ -178,9 +179,9 @@ def exchange(due: Due) -> Exchanged:
 
 
 def settle(due: Due, exchanged: Exchanged) -> Access:
-    """Store what came of a refresh. Raises `NeedsAuthorization` if it was refused, `Unavailable` if there was no answer
-    or another process has refreshed it meanwhile, `NotYet` if the answer was to come later, `Gone` if the grant was
-    revoked or authorized anew."""
+    """Store the outcome of a refresh; returns the new access token. Raises `NeedsAuthorization` if the refresh was
+    refused, `Unavailable` if there was no answer or another process has refreshed the grant meanwhile, `NotYet` if the
+    authorization server wants to be asked later, `Gone` if the grant was revoked or authorized anew."""
     if exchanged.denied:
         if exchanged.denied.startswith("invalid_client"):
             forget_client(due.server_id, due.client.id)
@@ -217,7 +218,7 @@ def settle(due: Due, exchanged: Exchanged) -> Access:
 
 
 def _found(due: Due, exchanged: Exchanged) -> None:
-    """Store what was found out about the authorization server, if it was looked for now."""
+    """Store what `exchange` found out about the authorization server, if it had to discover it."""
     if due.found is None and exchanged.found is not None:
         there = ServerGrant.objects.filter(pk=due.grant_id, version=due.version).exists()
         if there or exchanged.tokens is not None:
@@ -225,8 +226,8 @@ def _found(due: Due, exchanged: Exchanged) -> None:
 
 
 def access(server_id: int, context_id: int | None = None, *, refused: str = "") -> Access:
-    """The access token for a call, refreshed if that is needed; blocks for as long. For commands. Raises as `look` and
-    `settle` do, but for `Busy`."""
+    """The access token for a call, refreshed if needed. Blocks until it is refreshed: for commands only. Raises as
+    `look` and `settle` do, but never `Busy`."""
     deadline = time.monotonic() + TURN_SECONDS
     while True:
         try:
@@ -247,7 +248,7 @@ def access(server_id: int, context_id: int | None = None, *, refused: str = "") 
 
 
 def drop(due: Due, exchanged: Exchanged) -> None:
-    """Have tokens revoked that were issued for a grant which is gone. Makes no use of the database."""
+    """Revoke tokens that were issued for a grant that is gone. Makes no use of the database."""
     if exchanged.tokens is not None and exchanged.found is not None:
         token = exchanged.tokens.refresh or exchanged.tokens.access
         given = discovery.hosts_given(due.server_url, due.wanted_issuer)
@@ -306,7 +307,7 @@ def without(wanted: str, scopes: str) -> str:
 
 
 def still_there(grants: list[int]) -> frozenset[int]:
-    """Those of the grants that are good still."""
+    """The grants among these that can still be used."""
     return frozenset(_THERE(grants=grants)) if grants else frozenset()
 
 
@@ -317,8 +318,8 @@ def grants_for(server_id: int, holder: Holder) -> QuerySet[ServerGrant]:
 
 
 def holder_name(holder: Holder, way: str) -> str:
-    """For whom a grant is, in the audit log and on pages: a person's or a client's name, `everyone`, or `its lists`
-    where each has a grant of their own."""
+    """The name of the holder of a grant, in the audit log and on pages: a person's or a client's name, `everyone`, or
+    `its lists` for the grant of a server where each has a grant of their own."""
     if holder.user_id is not None:
         users: Any = get_user_model()
         return str(users.objects.filter(pk=holder.user_id).values_list("username", flat=True).first() or "")
@@ -401,7 +402,7 @@ def _scopes_of(row: _Row) -> str:
 
 
 def _spare(row: _Row) -> timedelta:
-    """How long a token has to be good for still, to be sent with a call."""
+    """How long a token must still be valid to be sent with a call."""
     assert row.expires_at is not None
     life = row.expires_at - (row.issued_at or row.expires_at)
     return min(timedelta(seconds=SPARE_SECONDS), life / 5)
@@ -418,7 +419,7 @@ def _again(row: _Row, problem: str) -> NeedsAuthorization:
 
 
 def _lapsed(row: _Row, problem: str) -> NeedsAuthorization:
-    """Mark the grant. Returns the error to raise."""
+    """Mark the grant as lapsed. Returns the error to raise."""
     assert row.grant_id is not None
     _lapse(row.grant_id, row.version, problem, row.tenant_id, row.name, holder_name(row.holder, row.way))
     return _again(row, problem)

@@ -85,12 +85,12 @@ def oauth_of(server_id: int) -> OAuthRow | None:
 
 
 def grants_of(server_id: int) -> tuple[GrantRow, ...]:
-    """The grants for the server, that for everyone first."""
+    """The grants for the server, the one for everyone first."""
     return tuple(_GRANTS(server=server_id))
 
 
 def asked_for(question_id: int) -> tuple[int, Holder, str] | None:
-    """The server that a question asks people to authorize, for whom, and the scopes that are needed at least; `None` if
-    the server is not authorized by OAuth any more."""
+    """The server that a question asks people to authorize, the holder that the grant will have, and the scopes that it
+    needs at least; `None` if the server is not authorized by OAuth any more."""
     found = _ASKED(question=question_id)
     return None if found is None else (found.server_id, Holder(found.user_id, found.context_id), found.scopes)

@@ -10,9 +10,9 @@ from typing import Final
 from taskhub.core.errors import Invalid, Unavailable
 
 MAX_CLIENT_ID: Final = 1_000
-"""Characters of a client id that an admin gives."""
+"""Most characters of a client id that an admin gives."""
 MAX_SECRET: Final = 4_096
-"""Characters of its secret."""
+"""Most characters of a client's secret."""
 
 
 class Way(StrEnum):
@@ -28,8 +28,9 @@ class Way(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OAuthSettings:
-    """How an admin wants the hub to be authorized at a server. `secret` of `None` keeps the stored one, empty drops it.
-    An empty `issuer`, `client_id` or `scopes` leaves the choice to the server and its authorization server."""
+    """How an admin wants the hub to be authorized at a server. A `secret` of `None` keeps the stored one, an empty one
+    deletes it. An empty `issuer`, `client_id` or `scopes` leaves the choice to the server and its authorization
+    server."""
 
     way: Way
     issuer: str = ""
@@ -48,15 +49,15 @@ class Found:
     registration_endpoint: str = ""
     revocation_endpoint: str = ""
     methods: tuple[str, ...] = ()
-    """How clients may authenticate at the token endpoint; empty if that was not said."""
+    """How clients may authenticate at the token endpoint; empty if the authorization server did not say."""
     scopes: str = ""
     """The scopes that the server asks for."""
     resource: str = ""
     """The identifier of the server as a resource (RFC 8707)."""
     says_issuer: bool = False
-    """Whether its answers to authorization requests name the issuer (RFC 9207)."""
+    """Whether answers to authorization requests name the issuer (RFC 9207)."""
     reads_documents: bool = False
-    """Whether it knows clients by their metadata documents."""
+    """Whether the authorization server knows clients by their metadata documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """For whom a grant is: a person, a client, or nobody in particular."""
+    """The holder of a grant: a person, a client, or nobody in particular."""
 
     user_id: int | None = None
     context_id: int | None = None
@@ -90,7 +91,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """An access token that is good now. `grant_id` is 0, and the token empty, if the server is asked without one."""
+    """A valid access token. `grant_id` is 0, and the token empty, if the server is asked without one."""
 
     grant_id: int
     token: str = field(repr=False)
@@ -99,7 +100,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """Tokens that this process alone may refresh now, and what it needs for that."""
+    """Tokens that only this process may refresh now, and what is needed for that."""
 
     grant_id: int
     version: int
@@ -118,8 +119,8 @@ class Due:
 
 
 class NeedsAuthorization(Unavailable):
-    """A call cannot be made before somebody authorizes the hub at its server. The message says why. `scopes`: those
-    that the grant has to have, if the one that there is has too few; it stays good for other calls."""
+    """A call cannot be made before somebody authorizes the hub at its server. The message says why. `scopes`: the
+    scopes that the grant must have, if there is a grant with too few; that one stays valid for other calls."""
 
     def __init__(self, message: str, *, holder: Holder, scopes: str = "") -> None:
         super().__init__(message)
@@ -128,8 +129,7 @@ class NeedsAuthorization(Unavailable):
 
 
 class NotAuthorized(Invalid):
-    """An authorization that was begun came to nothing. The message says why; `back`: the path from which the person
-    came."""
+    """An authorization failed after it was begun. The message says why; `back`: the path from which the person came."""
 
     def __init__(self, message: str, *, back: str) -> None:
         super().__init__(message)
@@ -145,8 +145,8 @@ class Busy(Exception):
 
 
 class Unanswered(Exception):
-    """The authorization server gave no usable answer, which may be different in a moment. The message says why.
-    `later`: the seconds after which it wants to be asked again, if it says so."""
+    """The authorization server gave no usable answer; another try may succeed. The message says why. `later`: the
+    seconds after which it wants to be asked again, if it says so."""
 
     def __init__(self, message: str, *, later: float | None = None) -> None:
         super().__init__(message)
@@ -154,7 +154,8 @@ class Unanswered(Exception):
 
 
 class NotYet(Unavailable):
-    """The tokens cannot be refreshed before `seconds` have passed, as their authorization server wants it."""
+    """The tokens cannot be refreshed before `seconds` have passed, because their authorization server wants to be asked
+    later."""
 
     def __init__(self, message: str, *, seconds: float) -> None:
         super().__init__(message)

@@ -1,13 +1,13 @@
 -- Statements of OAuth towards servers. Format of this file: taskhub/store/statements.py.
 
--- For whom a call of a client is authorized: the person for whom a program acts, else the client itself.
+-- The person for whom a client acts, and who is authorized for its calls; null for a client that acts for itself.
 /* fragment: person_of
 CASE WHEN c.issuer = 'taskhub/oauth' AND c.subject ~ '^user:[0-9]+$' THEN substr(c.subject, 6)::int END
 */
 
 -- read: credential(server bigint, context bigint) -> _Row | None
 -- How a call of a client at a server is authorized, and the grant for it, if there is one. Without a client: the
--- server's own grant, which is never that of a client that is not there any more.
+-- server's own grant; for a client that does not exist any more: no row, where each has a grant of their own.
 SELECT s.tenant_id, s.name, s.target, s.sealed_target, o.way, o.issuer AS wanted_issuer, o.client_id AS given_id,
        o.client_secret, o.scopes AS wanted_scopes, o.found::text, h.user_id, h.context_id,
        g.id AS grant_id, coalesce(g.state, '') AS state, coalesce(g.problem, '') AS problem,
@@ -28,7 +28,7 @@ LEFT JOIN server_grant AS g ON g.server_id = o.server_id AND g.user_id IS NOT DI
 WHERE o.server_id = :server AND (:context IS NULL OR o.way <> 'each' OR c.id IS NOT NULL);
 
 -- write: take_refresh(held bigint, version int, seconds float8) -> int | None
--- Takes the turn to refresh a grant, if its tokens are those of this version still and no other process has it.
+-- Takes the turn to refresh a grant, if its tokens are still those of this version and no other process has the turn.
 UPDATE server_grant SET version = version + 1,
        refreshing_until = clock_timestamp() + make_interval(secs => :seconds)
 WHERE id = :held AND version = :version AND state = 'good'
@@ -57,7 +57,7 @@ FROM before AS b WHERE g.id = b.id
 RETURNING b.tells;
 
 -- write: lapse_grant(held bigint, version int, problem text) -> int | None
--- Marks a grant, if its tokens are those of this version still, and erases them.
+-- Marks a grant as lapsed and erases its tokens, if they are still those of this version.
 UPDATE server_grant SET state = 'lapsed', problem = :problem, access = NULL, refresh = NULL, expires_at = NULL,
        refreshing_until = NULL, version = version + 1
 WHERE id = :held AND version = :version AND state = 'good'

@@ -1,4 +1,4 @@
-"""What is said to an authorization server: register, redeem a code, refresh, revoke."""
+"""Requests to an authorization server: register, redeem a code, refresh, revoke."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from taskhub.domain.credentials.web import Unfit
 from taskhub.lib.signs import spelled
 
 MAX_TOKEN: Final = 8_192
-"""Characters of an access or refresh token."""
+"""Most characters of an access or refresh token."""
 _TOKEN: Final = re.compile(rf"[\x21-\x7e]{{1,{MAX_TOKEN}}}")
 _CODE: Final = re.compile(r"[a-z_]{1,60}")
 _REFUSALS: Final = (400, 401, 403)
 _PASSING: Final = ("temporarily_unavailable", "server_error", "slow_down")
-"""Errors that may be gone in a moment."""
+"""Error codes that may not come again at the next try."""
 _METHODS: Final = ("client_secret_basic", "client_secret_post", "none")
 """How the hub can authenticate, the best first."""
 
 
 def method_for(found: Found, *, secret: bool) -> str:
-    """How a client with or without a secret authenticates at the token endpoint. Raises `Denied` if there is no way
-    that both know."""
+    """How a client with or without a secret authenticates at the token endpoint. Raises `Denied` if the hub and the
+    authorization server have no way in common."""
     if not secret:
         return "none"
     known = found.methods or ("client_secret_basic",)  # RFC 8414, 2
@@ -90,7 +90,8 @@ def redeem(
 
 
 def refresh(found: Found, client: Client, *, token: str, given: Collection[str]) -> Tokens:
-    """New tokens for a refresh token; `refresh` is empty if it stays the same. Raises `Denied` or `Unanswered`."""
+    """New tokens for a refresh token; `refresh` is empty if the refresh token stays the same. Raises `Denied` or
+    `Unanswered`."""
     form = {"grant_type": "refresh_token", "refresh_token": token, **_resource(found)}
     return _tokens(found, client, form, given, secrets={token})
 

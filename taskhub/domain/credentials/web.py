@@ -26,13 +26,13 @@ from taskhub.lib.signs import spelled
 from taskhub.lib.tls import trusted
 
 MAX_DOCUMENT: Final = 65_536
-"""Bytes of an answer of an authorization server."""
+"""Most bytes of an answer of an authorization server."""
 SECONDS: Final = 10.0
 """Seconds in which an authorization server has to answer."""
 MAX_PLACES: Final = 3
-"""Addresses of a host that are tried."""
+"""Most addresses of a host that are tried."""
 MAX_LATER: Final = 600.0
-"""The longest that a `Retry-After` of an authorization server is followed, in seconds."""
+"""Most seconds that are waited for a `Retry-After` of an authorization server."""
 MAX_SHOWN: Final = 200
 
 
@@ -53,8 +53,8 @@ class Answer:
 
 
 def checked(url: str) -> str:
-    """The address in the form in which it is requested. Raises `Unfit` for one that is never asked, whoever named it.
-    Whether its host is public is checked when it is asked."""
+    """The address in the form in which it is requested. Raises `Unfit` for an address that is never requested, whoever
+    named it. Whether its host is public is checked at each request."""
     try:
         address = web_address(url)
     except BadAddress as error:
@@ -130,7 +130,7 @@ def _asked(
 
 
 def _places(host: str, port: int, *, private: bool) -> list[str]:
-    """The first addresses of the host, if all of its addresses may be asked."""
+    """The first addresses of the host. Raises `Unfit` if one of its addresses is not public, unless `private`."""
     try:
         found = [str(info[4][0]) for info in socket.getaddrinfo(host, port, proto=socket.IPPROTO_TCP)]
     except OSError:

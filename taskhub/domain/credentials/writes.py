@@ -30,13 +30,13 @@ _SCOPES: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e
 
 
 REVOKE_SECONDS: Final = 20.0
-"""For how long authorization servers are asked to revoke the tokens of grants that were dropped together."""
+"""Seconds in which the tokens of grants that were dropped together are revoked at their authorization servers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """Grants that were dropped, because the server is authorized in another way now. Their tokens are good still at the
-    authorization server."""
+    """Grants that were dropped, because the server is authorized in another way now. At the authorization server their
+    tokens are still valid."""
 
     server: Server | None = None
     oauth: ServerOAuth | None = None
@@ -88,8 +88,8 @@ def set_oauth(*, tenant_id: int, server_id: int, wanted: OAuthSettings | None, a
 
 
 def revoke_dropped(dropped: Dropped) -> int:
-    """Have the tokens of dropped grants revoked at their authorization server, in `REVOKE_SECONDS`. To be called when
-    the change is committed. Returns for how many that server confirmed it."""
+    """Have the tokens of dropped grants revoked at their authorization server, within `REVOKE_SECONDS`. To be called
+    when the change is committed. Returns the number of grants for which the authorization server confirmed it."""
     server, oauth = dropped.server, dropped.oauth
     if server is None or oauth is None:
         return 0
@@ -101,7 +101,7 @@ def revoke_dropped(dropped: Dropped) -> int:
 
 
 def _drop(server: Server, oauth: ServerOAuth) -> Dropped:
-    """Drop all grants of a server. Returns those of people and clients, with what is needed to revoke them."""
+    """Drop all grants of a server. Returns the grants of people and clients, with what is needed to revoke them."""
     grants = ServerGrant.objects.filter(server=server)
     found = () if oauth.pk is None or oauth.way == Way.CLIENT else tuple(grants.order_by("id"))
     grants.delete()
@@ -138,8 +138,8 @@ def register_anew(*, tenant_id: int, server_id: int, actor: Actor) -> bool:
 
 
 def revoke(*, tenant_id: int, server_id: int, grant_id: int, actor: Actor) -> bool:
-    """Take a grant back: its tokens are erased here first, and then revoked at the authorization server. Returns
-    whether that server confirmed it. Raises `NotFound`."""
+    """Take a grant back: erase its tokens here, and then have them revoked at the authorization server. Returns whether
+    the authorization server confirmed it. Raises `NotFound`."""
     with transaction.atomic():
         server = _locked(tenant_id, server_id)
         grant = ServerGrant.objects.select_for_update().filter(pk=grant_id, server=server).first()
@@ -173,7 +173,7 @@ def _revoked_there(server: Server, oauth: ServerOAuth, grant: ServerGrant) -> bo
 
 
 def holder_of(*, tenant_id: int, server_id: int, grant_id: int) -> Holder:
-    """For whom a grant is. Raises `NotFound`."""
+    """The holder of a grant. Raises `NotFound`."""
     grant = ServerGrant.objects.filter(pk=grant_id, server_id=server_id, server__tenant_id=tenant_id).first()
     if grant is None:
         raise NotFound("No such authorization.")
@@ -212,7 +212,7 @@ def _checked(server: Server, wanted: OAuthSettings, oauth: ServerOAuth | None) -
 
 
 def _secret(checked: OAuthSettings, oauth: ServerOAuth | None) -> bytes | None:
-    """The column of the secret."""
+    """The encrypted secret to store; the stored one if the secret is the same or was not given."""
     stored = None if oauth is None or oauth.client_secret is None else bytes(oauth.client_secret)
     if checked.secret is None:
         return stored

@@ -1,4 +1,4 @@
--- Trigger: after any change of a person, by the console, a command or SQL, lets every process check again what their
+-- Trigger: after any change of a person, by the console, a command or SQL, every process checks again what the person's
 -- tokens may do.
 
 CREATE OR REPLACE FUNCTION announce_people() RETURNS trigger LANGUAGE plpgsql AS $$

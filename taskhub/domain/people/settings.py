@@ -147,7 +147,7 @@ def limits() -> tuple[Setting, ...]:
 
 
 def service() -> tuple[Setting, ...]:
-    """The other settings: how this hub is reached, what it offers, and its secrets, of which only whether they are set
+    """The other settings: how this hub is reached, what it offers, and its secrets. Of a secret, only whether it is set
     is shown."""
     plain = tuple(_setting(*line) for line in _SERVICE)
     return plain + tuple(

@@ -1,7 +1,7 @@
 """People: their accounts and roles. Accounts are made here and by commands, never by a sign-up.
 
-Who gives somebody a role, groups, a password or access, and who gets it, do not decide on calls that were made before
-(`th_barred` in `domain/questions/functions.sql`)."""
+Neither the person who gives somebody a role, groups, a password or access, nor the person who gets it, decides on calls
+that were made before (`th_barred` in `domain/questions/functions.sql`)."""
 
 from __future__ import annotations
 

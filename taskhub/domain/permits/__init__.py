@@ -1,9 +1,9 @@
 """Permits: calls that were approved for clients that make them themselves, without the hub.
 
-A client asks by `/api/v1/approvals`. Where a rule allows the call, it gets a permit at once; where people are asked,
-its request is a task of the revision `approvals`, which is only decided and never run, and approving it issues the
-permit (`functions.sql`). A permit is signed when its client reads it (`signatures`) and redeemed once (`writes`). That
-it is redeemed once, and in its time, is a trigger of the table.
+A client asks by `/api/v1/approvals`. If a rule allows the call, it gets a permit at once; if people are asked, its
+request is a task of the revision `approvals`, which is only decided and never run, and approving it issues the permit
+(`functions.sql`). A permit is signed when its client reads it (`signatures`) and redeemed once (`writes`). A trigger of
+the table enforces that it is redeemed only once, and before it expires.
 
 Not here: who decides (`rules`, `questions`), and the requests themselves (`protocol.approvals`, `api.approvals`).
 """

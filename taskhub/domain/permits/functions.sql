@@ -22,8 +22,8 @@ BEGIN
     RETURN moment + make_interval(secs => p_seconds);
 END $$;
 
--- Issues a permit for a call that a rule allowed; or about which people would have been asked, and the bypass in
--- `p_passed` let it pass: what a task keeps of its verdict.
+-- Issues a permit for a call that a rule allowed, or that a bypass let pass. `p_passed`: the verdict as a task stores
+-- it, if a bypass let the call pass; else null.
 CREATE OR REPLACE FUNCTION issue_permit(p_id text, p_tenant bigint, p_context bigint, p_tool bigint, p_arguments text,
                                         p_definition text, p_rules int, p_seconds int, p_passed jsonb, p_who text)
 RETURNS timestamptz LANGUAGE plpgsql AS $$
@@ -37,7 +37,7 @@ BEGIN
     RETURN expires;
 END $$;
 
--- Records that a bypass let the call of a permit pass; nothing without one.
+-- Records that a bypass let the call of a permit pass, if one did.
 CREATE OR REPLACE FUNCTION th_permit_bypassed(p_id text, p_passed jsonb) RETURNS void LANGUAGE sql AS $$
     SELECT th_bypassed(p.tenant_id, NULL, p.context_id, o.exposed_name, p_passed -> 'bypass', p_passed ->> 'rule', p_id)
     FROM permit p JOIN tool o ON o.id = p.tool_id WHERE p.public_id = p_id AND p_passed ? 'bypass'
@@ -73,9 +73,10 @@ BEGIN
 END $$;
 
 -- Redeems a permit. Returns 'redeemed', or why not: 'unknown' (this client has no such permit), 'other_arguments',
--- 'used', 'expired', 'withdrawn' (the tool or its server is off), 'tool_changed'; and if people approved it, as for a
--- call that a worker takes (th_unfit), 'call_changed' (such as the server's address) or 'approver_left'. The lock of
--- the row makes the second of two that come at once wait for the first. `p_passed` as in issue_permit.
+-- 'used', 'expired', 'withdrawn' (the tool or its server is off), 'tool_changed'. A permit that people approved is
+-- checked like a call that a worker takes (th_unfit), which adds 'call_changed' (such as the server's address) and
+-- 'approver_left'. The row is locked, so the second of two attempts at once waits for the first. `p_passed` as in
+-- issue_permit.
 CREATE OR REPLACE FUNCTION redeem_permit(p_id text, p_context bigint, p_arguments text, p_passed jsonb, p_who text)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE

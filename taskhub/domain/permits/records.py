@@ -9,13 +9,13 @@ from typing import Final
 
 FEWEST_SECONDS: Final = 10
 MOST_SECONDS: Final = 86_400
-"""Most seconds for which a permit can be redeemed, and fewest above."""
+"""Fewest and most seconds for which a permit can be redeemed."""
 DEFAULT_SECONDS: Final = 3_600
-"""The same, for a client that does not say."""
+"""Seconds for which a permit can be redeemed, if the client does not say."""
 WANTED_SECONDS: Final = 86_400
-"""Most seconds in which people are wanted to decide; the same for a client that does not say."""
+"""Most seconds that a client can give people to decide; also how many they have if it does not say."""
 KEPT_HOURS: Final = 24
-"""How long a permit is kept after it has expired, so that its client can be told so."""
+"""Hours for which a permit is kept after it has expired, so that its client can be told that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ def issue_permit(
     seconds: int,
     actor: Actor,
 ) -> Permit:
-    """Issue a permit for a call that needs no approval, by this verdict of the rules. Raises `Unavailable`."""
+    """Issue a permit for a call that needs no approval according to `verdict`. Raises `Unavailable`."""
     public_id = ids.public_id()
     change(
         _ISSUE,
@@ -56,8 +56,8 @@ def issue_permit(
 def redeem_permit(
     public_id: str, *, context_id: int, arguments_sha256: str, verdict: Verdict = NO_VERDICT, actor: Actor
 ) -> Redemption:
-    """Redeem the permit for these arguments, which the rules have decided again with this verdict. Of any number of
-    attempts, one at most is `REDEEMED`."""
+    """Redeem the permit for these arguments. `verdict` is what the rules say of the call now. Of any number of
+    attempts, at most one is `REDEEMED`."""
     return change(
         _REDEEM,
         id=public_id,

@@ -12,8 +12,8 @@ LANGUAGE sql STABLE AS $$
     FROM task t JOIN tool o ON o.id = t.tool_id JOIN server s ON s.id = o.server_id WHERE t.id = p_task
 $$;
 
--- Whether as many of those who approved the call still may as have to: each has a role that may approve, and is in the
--- group, if one is asked. Or the rule itself let it run, since nobody decided in time (th_decide_undecided).
+-- Whether enough of the people who approved the call may still approve it: by their role, and by their group if one was
+-- asked. True also if the rule itself let the call run, because nobody decided in time (th_decide_undecided).
 CREATE OR REPLACE FUNCTION th_still_approved(asked question) RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT count(*) FILTER (WHERE d.verdict = 'approve') >= asked.quorum
         OR count(*) FILTER (WHERE d.verdict = 'allow') > 0
@@ -24,7 +24,7 @@ CREATE OR REPLACE FUNCTION th_still_approved(asked question) RETURNS boolean LAN
           AND m.role IN ('approver', 'admin') AND (asked."group" = '' OR asked."group" = ANY (m.groups))))
 $$;
 
--- The object with this member, instead of the one that it has. As `json`, so that nothing else in it changes.
+-- The object with this member set to `value`. As `json`, so that nothing else in it changes.
 CREATE OR REPLACE FUNCTION th_with(object json, member text, value json) RETURNS json LANGUAGE sql IMMUTABLE AS $$
     SELECT json_object_agg(p.key, p.value) FROM (
         SELECT e.key, e.value FROM json_each(object) e WHERE e.key <> member UNION ALL SELECT member, value) AS p
@@ -90,7 +90,7 @@ BEGIN
     END IF;
     IF NOT p_live AND EXISTS (SELECT FROM tool o JOIN server s ON s.id = o.server_id
                               WHERE o.id = owner.tool_id AND s.removed_at IS NOT NULL) THEN
-        -- Nor would it be called again where its server has been removed meanwhile: nobody is asked in vain.
+        -- Nor would the tool be called again if its server has been removed meanwhile: nobody is asked in vain.
         why := th_words('not_continued', th_words('server_removed'));
         UPDATE question SET state = 'superseded', closed_at = clock_timestamp()
         WHERE task_id = p_id AND state = 'open';
@@ -138,7 +138,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Whether nobody has decided an approval in the time of the rule that asked, so that the rule decides.
+-- Whether nobody has decided an approval within the time that its rule gives, so that the rule decides.
 CREATE OR REPLACE FUNCTION th_undecided(kind text, params json, due_at timestamptz) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN kind = 'approval' AND due_at < clock_timestamp()
@@ -147,9 +147,9 @@ $$;
 
 -- Why this person may not decide this question, whatever their role and groups: the code of an obstacle
 -- (`inbox.Obstacle`), empty where there is none. Once the time of a rule is over, nobody decides any more. A rule that
--- asked may exclude whoever made the call: the person for whom its application acts, and who ran it again in the
--- console. No approval counts of a person who got their rights since the call was made, such as from whoever made it,
--- or who changed the rules or somebody's rights since.
+-- asked may exclude whoever made the call: the person for whom its application acts, and the person who ran it again in
+-- the console. A person does not approve a call if, since it was made, they got their rights (such as from whoever made
+-- it), or changed the rules or somebody's rights.
 CREATE OR REPLACE FUNCTION th_barred(asked bigint, person bigint) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT CASE
         WHEN q.kind <> 'approval' THEN ''
@@ -174,9 +174,9 @@ CREATE OR REPLACE FUNCTION th_minutes(minutes int) RETURNS text LANGUAGE sql IMM
                 ELSE minutes || ' min' END
 $$;
 
--- Does what the rule that asked for an approval says if nobody decides in time: the call is denied or runs, or another
--- group is asked. That is on record as the rule's, and no person's. Returns whether there was such an approval; the
--- caller holds the lock of the task.
+-- Does what the rule that asked for an approval says for the case that nobody decides in time: the call is denied or
+-- runs, or another group is asked. The event names the rule as its actor, and no person. Returns whether there was such
+-- an approval; the caller holds the lock of the task.
 CREATE OR REPLACE FUNCTION th_decide_undecided(p_task bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     asked record;
@@ -353,10 +353,11 @@ BEGIN
 END $$;
 
 -- Proposes other arguments for a call that waits for an approval. The question is closed, and p_approval, an array of
--- one, takes its place for the rest of its time: whoever voted on the one before has not voted on this. With p_votes,
--- whoever proposes them also approves them. Returns the outcome as answer() does, for the question that is closed; and
--- besides: 'changed' (the tool or its server is not as people were shown it: nothing is changed) and 'proposed' (their
--- vote does not count for the new question: others decide it). A call that its client makes itself is 'unknown'.
+-- one, replaces it for the rest of its time: votes on the closed question do not count for the new one. With p_votes,
+-- whoever proposes the arguments also approves them. Returns the outcome as answer() does, for the question that is
+-- closed, and two more: 'changed' (the tool or its server is not as people were shown it: nothing is changed) and
+-- 'proposed' (their vote does not count for the new question: others decide it). For a call that its client makes
+-- itself, returns 'unknown'.
 CREATE OR REPLACE FUNCTION edit_call(p_task bigint, p_key text, p_approval json, p_response text, p_reason text,
                                      p_user bigint, p_votes boolean, p_who text)
 RETURNS text LANGUAGE plpgsql AS $$

@@ -98,7 +98,7 @@ class InboxItem:
 
     @property
     def is_over(self) -> bool:
-        """Whether its time is over, and the next sweep of a worker does what follows."""
+        """Whether the question's time is over: the next sweep of a worker ends it, or does what its rule says."""
         return self.closed_at is None and self.due_at is not None and self.due_at < datetime.now(UTC)
 
     @property
@@ -188,7 +188,7 @@ def question_for_shell(tenant_id: int, question_id: int) -> InboxItem | None:
 
 
 def question_of_task(tenant_id: int, public_id: str, key: str) -> int | None:
-    """The id of the task's question of that key; if it has none, that of its newest open question."""
+    """The id of the task's question of that key; if there is none, the id of the task's newest open question."""
     return _OF_TASK(tenant=tenant_id, task=public_id, key=key)
 
 

@@ -23,7 +23,8 @@ class Kind:
     """The properties of a kind of question. `params` are always those of its `method`."""
 
     method: str | None
-    """The method by which a server asks it and a client is asked it; `None` for one that the hub asks people only."""
+    """The MCP method with which a server asks such a question, and a client is asked it; `None` for a kind that the hub
+    asks people only."""
     check: Callable[[Object, Object], Object]
     """The answer (the second argument) reduced to what was asked for. Raises `Invalid` naming the field."""
     can_answer: Callable[[Object, Object], bool] = lambda capabilities, params: False
@@ -139,7 +140,7 @@ def can_answer(capabilities: Object, kind: QuestionKind, params: Object) -> bool
 
 
 def audience_for(capabilities: Object, kind: QuestionKind, params: Object, policy: Audience | None) -> Audience:
-    """The audience of a question: as the policy says, but without a client that cannot answer."""
+    """The audience of a question: as the policy says, but without the client if it cannot answer."""
     if not can_answer(capabilities, kind, params):
         return Audience.OPERATOR
     return policy or Audience.EITHER

@@ -1,5 +1,5 @@
-"""Previews: what a call that people are asked about would do, by its own server. Read for pages and decisions, and made
-of what a server answers. `domain.tasks.previews` runs them."""
+"""Previews: what a call that people are asked about would do, as its own server says. Reads them for pages and
+decisions, and makes them from answers of servers. `domain.tasks.previews` runs them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from taskhub.lib import jsonx
 from taskhub.store import statements
 
 MAX_KEPT: Final = 65_536
-"""The most characters that are kept of what a preview answers."""
+"""Most characters that are kept of the answer of a preview."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,21 +26,21 @@ class ShownPreview:
     tries: int
     ended_at: datetime | None
     text: str | None
-    """What it answered; `None` if it did not, and then `problem` says why."""
+    """The answer as text; `None` if there was none, and then `problem` says why."""
     left_out: int
     is_error: bool
     problem: str
     digest: str
     changed: bool
-    """Whether people have approved the call with another preview before, of which `before` is the text."""
+    """Whether people approved the call before, with another preview; `before` is the text of that one."""
     before: str | None
     before_is_error: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of a preview. `text` is what people read; `None` where nothing was answered, and then `problem` says
-    why. `digest`, in hex, is of the whole answer; it is the same for all that have none."""
+    """The outcome of a preview. `text` is what people read; `None` if there was no answer, and then `problem` says why.
+    `digest`, in hex, is of the whole answer; it is the same for all previews without one."""
 
     digest: str
     text: str | None = None
@@ -63,8 +63,8 @@ def failed(why: str) -> Answer:
 
 
 def answer_of(result: dict[str, Any]) -> Answer:
-    """What the result of a tool shows, as text: what is no text is named with its size and digest, so that two answers
-    have the same digest if and only if people would read the same in full."""
+    """The result of a tool as people read it. Content that is no text is named with its size and digest, so that two
+    answers have the same digest if and only if people would read the same in full."""
     text, wrong = _text(jsonx.repaired(result)), result.get("isError") is True
     digest = hashlib.sha256((b"error\n" if wrong else b"answer\n") + text.encode()).hexdigest()
     return Answer(digest, text[:MAX_KEPT], max(0, len(text) - MAX_KEPT), wrong)
@@ -74,7 +74,7 @@ def _text(result: dict[str, Any]) -> str:
     content, structured = result.get("content"), result.get("structuredContent")
     blocks = content if isinstance(content, list) else []
     parts = [_part(block, structured) for block in blocks]
-    # SDKs wrap what a tool returns as a text.
+    # SDKs return a text also as `{"result": text}`, which would repeat it.
     wrapped = len(blocks) == 1 and structured == {"result": parts[0]}
     if structured is not None and not wrapped:
         parts.append(_json(structured))
@@ -86,7 +86,7 @@ def _part(block: Any, structured: Any) -> str:
     if isinstance(block, dict) and isinstance(text := block.get("text"), str) and block.get("type") == "text":
         return "" if structured is not None and _repeats(text, structured) else text
     if isinstance(block, dict):
-        # How a block is meant, such as for whom, is nothing that people are shown.
+        # Annotations, such as for whom a block is meant, are not shown to people.
         block = {name: value for name, value in block.items() if name not in ("annotations", "_meta")}
     if isinstance(block, dict) and isinstance(data := block.get("data"), str):
         return _json(block | {"data": f"{len(data):,} characters, SHA-256 {hashlib.sha256(data.encode()).hexdigest()}"})
@@ -103,5 +103,5 @@ def _repeats(text: str, structured: Any) -> bool:
 
 
 def _json(value: Any) -> str:
-    """As JSON with sorted members: in which order a server names them means nothing."""
+    """The value as JSON, with sorted members: the order in which a server sends them has no meaning."""
     return json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True)

@@ -14,7 +14,7 @@ from taskhub.store import statements
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """A question's state and answer. There is an answer when the state is `answered`; or else there may be the error
+    """A question's state and answer. A question in the state `answered` has an answer; any other may have the error
     that the client sent in its place."""
 
     state: QuestionState
@@ -33,10 +33,10 @@ class AnsweredByError(Exception):
 @dataclass(frozen=True, slots=True)
 class ApprovedCall:
     """The call that an approval is about, without its arguments. `definition` is the tool's definition when the
-    approval was asked for. `before` is the one that people saw when they last approved the same call, and `approved_by`
-    names them; where the tool changed after a call that needed no approval, it is the one that the caller was offered.
-    Both definitions are `None` where there is none. Digests are SHA-256 in hex, empty where they were not kept;
-    `call_digest` is of all that is approved (`th_call_digest`)."""
+    approval was asked for. `before` is the definition that people saw when they last approved the same call, and
+    `approved_by` names them; if the tool changed after a call that needed no approval, `before` is the definition that
+    the caller was offered. Both are `None` if there is none. Digests are SHA-256 in hex, empty where they were not
+    kept; `call_digest` is of everything that people approve (`th_call_digest`)."""
 
     definition: dict[str, Any] | None
     definition_digest: str
@@ -47,7 +47,7 @@ class ApprovedCall:
     before: dict[str, Any] | None
     approved_by: tuple[str, ...]
     by_rule: bool
-    """Whether it was not people but the rule who approved, since nobody decided in time."""
+    """Whether the rule approved the call, because nobody decided in time."""
 
 
 @dataclass(frozen=True, slots=True)

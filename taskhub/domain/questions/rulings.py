@@ -1,4 +1,4 @@
-"""Rulings: whether a tool ran whose run was lost, and with what result its task then ends."""
+"""Rulings: whether a tool ran in a run that was lost, and with which result its task then ends."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from taskhub.store import statements
 MAX_RESULT: Final = 65_536
 """The most bytes of a result that a person gives."""
 SHOWN: Final = 1_000
-"""The most tasks that wait for a ruling that are listed at once."""
+"""The most tasks waiting for a ruling that are listed at once."""
 RULING: Final = "taskhub/ruling"
-"""The key in a result's `_meta` that says that a ruling made it."""
+"""The key in a result's `_meta` for results that a ruling made."""
 
 
 @dataclass(frozen=True, slots=True)
 class LostCall:
     """The call of a lost run. `definition`: the tool's present definition. `companion`: the tool that is asked whether
-    it ran; `checked`: whether it is asked at all; `checked_at`: when it had answered, or `check_problem` said why not;
-    until then it is asked at `next_at`."""
+    the call ran. `checked`: whether the companion is asked. `checked_at`: when it answered, or was given up for the
+    reason `check_problem`. `next_at`: when it is asked next, before that."""
 
     tool_name: str
     definition: dict[str, Any]
@@ -40,7 +40,7 @@ class LostCall:
 
     @property
     def output_schema(self) -> dict[str, Any] | None:
-        """What the tool says of its structured content; `None` if it says nothing."""
+        """The schema of the tool's structured content; `None` if the tool has none."""
         found = self.definition.get("outputSchema")
         return found if isinstance(found, dict) else None
 
@@ -70,14 +70,14 @@ def lost_call(question_id: int) -> LostCall:
 
 
 def unruled(tenant_id: int) -> list[Unruled]:
-    """The tasks of a tenant that wait for a ruling, the longest first."""
+    """The tasks of a tenant that wait for a ruling, the longest-waiting first."""
     return _UNRULED(tenant=tenant_id, most=SHOWN)
 
 
 def ruled_result(call: LostCall, *, by: str, reason: str, text: str = "", json_text: str = "") -> dict[str, Any]:
-    """The result of a call of which somebody ruled that it ran: what its tool answered, as `text` or as JSON, or, with
-    neither, that the answer is not known: then an error, if the tool has an output schema. Raises `Invalid`, naming the
-    field, for a result that the tool cannot have given."""
+    """The result of a call that ran, by somebody's ruling. Its content is the tool's answer, as `text` or as JSON; with
+    neither, it says that the answer is not known, and is an error if the tool has an output schema. Raises `Invalid`,
+    naming the field, for a result that the tool cannot have given."""
     if len(text.encode()) > MAX_RESULT or len(json_text.encode()) > MAX_RESULT:
         raise Invalid(f"A result has at most {MAX_RESULT:,} bytes.", field="result")
     result: dict[str, Any] = {"content": [{"type": "text", "text": text or json_text}]}

@@ -25,7 +25,8 @@ CASE WHEN q.state <> 'open' THEN 'closed'
      WHEN q.kind = 'authorization' AND q.params ->> 'everyone' = 'true' AND NOT :manage THEN 'role'
      WHEN q.kind = 'authorization' AND q.params ->> 'user' <> (:user)::text THEN 'person'
      WHEN q."group" <> '' AND q."group" <> all(:groups) THEN 'group'
-     -- th_barred looks at the task, and there may be many: so only where something may bar the person.
+     -- th_barred reads the task, and there may be many questions: so it is called only where something may bar the
+     -- person.
      WHEN q.kind = 'approval' AND (
          q.called_at IS NULL OR q.due_at < statement_timestamp() OR q.params #>> '{decided,not_requester}' = 'true'
          OR q.called_at < (SELECT greatest(m.granted_at, m.governed_at) FROM membership AS m
@@ -100,8 +101,8 @@ WHERE q.id = :question LIMIT 1;
 SELECT d.actor, d.verdict, d.reason, d.door, d.at FROM decision AS d WHERE d.question_id = :question ORDER BY d.id;
 
 -- read fresh: approvers_left(question bigint, roles text[]) -> int | None
--- How many people may approve the call and have not, at most as many as are needed still; nothing if it is no open
--- approval.
+-- How many people may approve the call and have not, at most as many as are still needed; no row if the question is no
+-- open approval.
 SELECT (SELECT count(*) FROM (
     SELECT FROM membership AS m JOIN auth_user AS u ON u.id = m.user_id
     WHERE m.tenant_id = q.tenant_id AND u.is_active AND m.role = any(:roles)

@@ -36,7 +36,7 @@ BEGIN
             CROSS JOIN LATERAL (
                 SELECT r.id FROM relay r
                 WHERE r.server_id = s.id AND r.state = 'waiting' AND r.deadline > clock_timestamp()
-                  -- What a client keeps at the server, only the worker with its session can read.
+                  -- Only the worker with the client's session can read what the client keeps at the server.
                   AND NOT EXISTS (SELECT FROM upstream_session u
                                   WHERE u.server_id = r.server_id AND u.context_id = r.context_id
                                     AND u.ended_at IS NULL AND u.worker <> p_worker AND th_lives(u.worker))
@@ -85,8 +85,8 @@ BEGIN
     RETURN fresh;
 END $$;
 
--- Marks resources of whose changes the server has agreed to notify, and wakes the streams that waited for that. Returns
--- the number of these streams.
+-- Marks resources as followed, since the server has agreed to notify of their changes, and wakes the streams that
+-- waited for that. Returns the number of these streams.
 CREATE OR REPLACE FUNCTION mark_followed(p_server bigint, p_uris text[]) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
     holders text[];

@@ -1,4 +1,5 @@
-"""Finds rules that ask people of whom too few may approve: what such a rule asks about waits until its time is over."""
+"""Finds rules that need more approvals than people can give. Calls that such a rule asks about wait until their time is
+over."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ _ENDS: Final = {Otherwise.DENY: "is then denied", Otherwise.ALLOW: "then runs wi
 
 @dataclass(frozen=True, slots=True)
 class TooFew:
-    """A rule that needs more approvals than the `there` people who may approve can give: those of its group, or, with
-    `later`, of the group that it asks if nobody decides."""
+    """A rule that needs more approvals than `there`, the number of people who may approve: in its group or, with
+    `later`, in the group that is asked if nobody decides."""
 
     rule: Rule
     there: int
@@ -22,7 +23,7 @@ class TooFew:
 
     @property
     def words(self) -> str:
-        """What is the matter, and what follows."""
+        """The problem, and what follows from it."""
         rule, group = self.rule, self.rule.escalate_to if self.later else self.rule.group
         where = f" in the group {group}" if group else ""
         needed = f"{rule.quorum} {'is' if rule.quorum == 1 else 'are'} needed"
@@ -41,8 +42,8 @@ class TooFew:
 
 
 def too_few(rules: Sequence[Rule], there: Mapping[str, int]) -> list[TooFew]:
-    """The rules of the list that ask too few people, those on trial or off too. `there`: how many may approve, by
-    group, and in all under the empty name; a group without such people may be left out."""
+    """The rules of the list that ask too few people, also those on trial or off. `there`: the number of people who may
+    approve, by group, and of all of them under the empty name; a group without such people may be left out."""
     found = []
     for rule in rules:
         if rule.then is not Then.ASK:

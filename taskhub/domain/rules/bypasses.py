@@ -1,6 +1,6 @@
-"""A tenant's bypass: begins it, ends it, and notes that its time was over.
+"""A tenant's bypass: begins it, ends it, and records that its time was over.
 
-A bypass is over at its time by the database's clock, whether or not a worker runs: `close_overdue` only writes it down.
+A bypass ends at its time by the database's clock, whether or not a worker runs: `close_overdue` only records that.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CLOCK: Final = Actor(name="bypass", door=Door.POLICY)
 
 @dataclass(frozen=True, slots=True)
 class PastBypass:
-    """A bypass of the tenant, which may be over. `ended_at` is `None` until its end is noted."""
+    """A bypass of the tenant, which may be over. `ended_at` is `None` until its end is recorded."""
 
     id: int
     reason: str
@@ -57,7 +57,7 @@ _CLOSE = statements.many("close_overdue", Overdue)
 
 
 def present_bypass(tenant_id: int) -> Bypass | None:
-    """The bypass that is in force, for people: it says nothing of when it is over by this process's clock."""
+    """The bypass that is in force, for people; `None` if there is none. Its `over_at` is not set."""
     return _PRESENT(tenant=tenant_id)
 
 
@@ -67,8 +67,8 @@ def bypasses(tenant_id: int) -> list[PastBypass]:
 
 
 def begin_bypass(tenant_id: int, *, minutes: int, reason: str, server_id: int | None = None, actor: Actor) -> Bypass:
-    """Let calls pass that people would be asked about, for so many minutes; those of one server if `server_id` names
-    it. Whoever begins it does not decide on earlier calls, as those who save rules.
+    """For so many minutes, let calls pass that people would be asked about: all, or those of the server `server_id`.
+    Whoever begins a bypass does not decide on earlier calls, like whoever saves rules.
 
     Raises `Invalid` naming the field, `NotFound` for a server that the tenant does not have, or `Refused` if a bypass
     is in force.
@@ -113,7 +113,7 @@ def end_bypass(tenant_id: int, bypass_id: int, *, actor: Actor) -> None:
 
 
 def close_overdue() -> int:
-    """Note the ends of all bypasses whose time is over. Returns how many there were."""
+    """Record the ends of all bypasses whose time is over. Returns how many there were."""
     with transaction.atomic():
         over = _CLOSE(tenant=None)
         _note_ends(over)
@@ -133,5 +133,5 @@ def _note(tenant_id: int, bypass_id: int, actor: Actor, *, in_time: bool) -> Non
 
 
 def minutes_left(bypass: Bypass) -> int:
-    """The minutes until it is over, at least 1: for people."""
+    """The minutes until the bypass is over, at least 1: for people."""
     return max(1, round((bypass.ends_at - datetime.now(UTC)).total_seconds() / 60))

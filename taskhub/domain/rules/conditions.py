@@ -25,7 +25,7 @@ def schema_of(schema: Any, name: str) -> Any:
 
 
 def alone(schema: Any, rule: Any) -> Any:
-    """The rule as a schema of its own, with the definitions that it may refer to."""
+    """The part `rule` of a schema as a schema of its own, with the definitions that it may refer to."""
     tables = {word: schema[word] for word in ("$defs", "definitions") if word in schema}
     return {**tables, **rule} if isinstance(rule, dict) else rule
 
@@ -69,8 +69,8 @@ def _why_text(found: str, wanted: str) -> str:
 
 
 def may_be_json(text: str) -> bool:
-    """Whether the MCP SDK for Python takes the text for another value where a tool takes other types than text: it
-    parses JSON there, and keeps what is an array, an object or null."""
+    """Whether the MCP SDK for Python, for a parameter that is not only text, would replace the text by the JSON that it
+    spells: it does so for arrays, objects and null."""
     return text.lstrip()[:1] in ("[", "{") or text.strip() == "null"
 
 

@@ -22,10 +22,10 @@ from taskhub.lib.schemas import surely_fits
 MAX_ARGUMENT: Final = 20_000
 """Most bytes of an argument as JSON. Expressions that speak of a larger one are in doubt."""
 MAX_ITEMS: Final = 100
-"""Most items of an array or object, and most levels of both, in an argument. As above."""
+"""Most items of an array or object, and most levels of both, in an argument. Expressions that speak of an argument with
+more are in doubt."""
 _KEPT: Final = 10_000
-"""Most pairs of client and tool for which the rules that depend on the call are remembered, and most tools for which
-those that concern them are."""
+"""Most pairs of client and tool for which `may_match` is cached, and most tools for which `concerning` is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ class CompiledRule:
 
 
 def check_expressions(rules: Sequence[Rule]) -> None:
-    """Raise `Invalid` if an expression means nothing or can be neither true nor false (`kinds`), or a rule hides by
-    what is not known when tools are listed. Its `field` is as that of `core.rules.check_rules`."""
+    """Raise `Invalid` if an expression cannot be compiled or can be neither true nor false (`kinds`), or if a rule that
+    hides speaks of something unknown when tools are listed. The error's `field` is as in `core.rules.check_rules`."""
     for place, rule in enumerate(rules):
         try:
             when = compiled(rule.when)
@@ -58,24 +58,24 @@ def check_expressions(rules: Sequence[Rule]) -> None:
 
 
 class Rules:
-    """The rules of one tenant in one version, compiled. Not thread-safe caches: a lost entry is computed again."""
+    """The rules of one tenant in one version, compiled. Its caches have no lock: a lost entry is computed again."""
 
     def __init__(self, listed: RuleList) -> None:
-        """Raises `Invalid` if an expression cannot be compiled: none is stored that was not compiled before."""
+        """Raises `Invalid` if an expression cannot be compiled, which no stored one is."""
         self.listed = listed
         self.version = listed.version
         self.rules = [CompiledRule(rule, compiled(rule.when)) for rule in listed.rules if rule.enabled]
-        """Those that are not off."""
+        """The rules that are not off."""
         self.hide = any(one.rule.then is Then.HIDE and not one.rule.shadow for one in self.rules)
-        """Whether something may be hidden from somebody."""
+        """Whether a tool may be hidden from a client."""
         self._left: dict[tuple[Any, ...], Sequence[CompiledRule]] = {}
         self._of_tool: dict[tuple[Any, ...], Sequence[CompiledRule]] = {}
 
     def decide(
         self, client: Client, tool: ToolRecord, arguments: Mapping[str, Any], *, program: str, now: datetime
     ) -> Verdict:
-        """The verdict on a call. `program`: the name that the client's program says of itself; empty if it says none.
-        A hidden tool is decided as denied."""
+        """The verdict on a call. `program`: the name that the client's program gives itself; empty if it gives none. A
+        call of a hidden tool is denied."""
         if not self.rules:
             return Verdict(Then.ALLOW, version=self.version)
         if (hidden := self.hidden_by(client, tool)) is not None:
@@ -108,8 +108,8 @@ class Rules:
         return replace(verdict, then=Then.ALLOW, bypass=bypass)
 
     def hides(self, client: Client, tool: ToolRecord) -> bool:
-        """Whether the client may not know of the tool. Rules that speak of a call, and not of client, server and tool
-        alone, show no tool that a rule below them hides."""
+        """Whether the client may not know of the tool. A rule about more than client, person, server and tool cannot
+        show a tool that a rule below it hides."""
         return self.hidden_by(client, tool) is not None
 
     def hidden_by(self, client: Client, tool: ToolRecord) -> Rule | None:
@@ -165,8 +165,8 @@ class Rules:
         key = (tool.id, tool.digest, tool.server_name, tool.name)
         found = self._of_tool.get(key)
         if found is None:
-            # A rule that is false stays so, whatever more is known of the call: as in CEL, what is not known is an
-            # error, and what one makes true or false does not depend on it.
+            # A rule that is false here is false for every call of the tool: as in CEL, an unknown variable is an error,
+            # and an expression that is true or false in spite of an error is so for every value.
             values = Values(tool_values(tool))
             found = tuple(one for one in self.rules if one.when.met(values) is not False)
             if len(self._of_tool) >= _KEPT:
@@ -205,8 +205,7 @@ def _person(person: SignedIn) -> dict[str, Any]:
 
 
 def lasting_values(client: Client, tool: ToolRecord, program: str | None) -> dict[str, Any]:
-    """The variables that are the same for all calls of the tool by the client. Without a program they say nothing of
-    it."""
+    """The variables that are the same for all calls of the tool by the client; without the program if it is `None`."""
     return {"client": _client(client, program), "person": _person(client.person), **tool_values(tool)}
 
 
@@ -216,7 +215,7 @@ def tool_values(tool: ToolRecord) -> dict[str, Any]:
     hints = annotations if isinstance(annotations, dict) else {}
 
     def hint(name: str, default: bool) -> bool:
-        # What MCP says where a tool says nothing.
+        # The default that MCP gives the annotation.
         return hints[name] if isinstance(hints.get(name), bool) else default
 
     read_only = hint("readOnlyHint", False)
@@ -244,8 +243,8 @@ def call_values(
     program: str,
     now: datetime,
 ) -> Values:
-    """What the expressions see of a call: besides `lasting_values` the time and the arguments of which they speak,
-    checked against the tool's schema with its defaults filled in."""
+    """The variables for these expressions in a call: `lasting_values`, the time, and the arguments that the expressions
+    name, with the defaults of the tool's schema, checked against the schema."""
     schema = tool.definition.get("inputSchema")
     names: set[str] = set()
     for when in expressions:

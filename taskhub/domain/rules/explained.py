@@ -21,12 +21,12 @@ class Why(StrEnum):
     DECIDES = "decides"
     NOT_MET = "not_met"
     DOUBT = "doubt"
-    """It allows, and is in doubt."""
+    """The rule allows, and is in doubt, so it does not match."""
     TRIAL = "trial"
-    """It matches, and is on trial."""
+    """The rule matches, but is on trial."""
     OFF = "off"
     OVERRULED = "overruled"
-    """It matches the call, and a rule below it hides the tool, whatever the call is."""
+    """The rule matches the call, but a rule below it hides the tool, whatever the call is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +111,13 @@ class Outlook:
     """What may become of a client's calls of a tool."""
 
     outcomes: tuple[Outcome, ...]
-    """In the order in which they are decided: each but the last may be what a call comes to, and the last is what
-    happens else."""
+    """In the order of the rules. Each but the last may apply to a call; the last applies if none of the others does."""
     unknown: frozenset[Unknown]
-    """What it depends on, if there are several."""
+    """What the outcome depends on, if there are several."""
 
     @property
     def then(self) -> Then | None:
-        """What happens to every call; `None` if that depends."""
+        """What happens to every call; `None` if calls differ."""
         found = {outcome.then for outcome in self.outcomes}
         return found.pop() if len(found) == 1 else None
 
@@ -153,7 +152,7 @@ def outlook(rules: Rules, client: Client, tool: ToolRecord) -> Outlook:
 
 
 def _by_scopes(rules: Rules, client: Client, tool: ToolRecord, hides: Rule) -> bool:
-    """Whether the rule hides the tool, or one above it lets it be seen, by scopes that are not known."""
+    """Whether unknown scopes decide if the tool is hidden: in the rule `hides`, or in one above it that may show it."""
     values = Values(lasting_values(client, tool, ""))
     for one in rules.rules:
         if one.when.of_scopes and one.when.lasting and not one.rule.shadow and one.when.met(values) is None:

@@ -28,7 +28,7 @@ from taskhub.domain.rules.reading import CLOSING, Group, Part, Token, invalid, p
 MAX_TEXT: Final = 4_000
 """Most characters of an expression."""
 MAX_LOOPS: Final = 4
-"""Most uses of `LOOPS` in an expression. None may stand in another one."""
+"""Most uses of `LOOPS` in an expression. They cannot be nested."""
 MAX_SUMS: Final = 20
 """Most additions, which may join long texts."""
 MAX_MATCHES: Final = 8
@@ -45,7 +45,7 @@ MEMBERS: Final[Mapping[str, frozenset[str]]] = {
     "server": frozenset({"name"}),
     "tool": frozenset({"name", "title", "annotations", "readOnly", "destructive", "idempotent", "openWorld"}),
 }
-"""The variables whose members are known, with these."""
+"""The variables that have known members, with these members."""
 ARGUMENTS: Final = "args"
 TIME: Final = "time"
 LOOPS: Final = frozenset({"exists", "all", "exists_one", "filter"})
@@ -74,9 +74,9 @@ logging.getLogger("cel").setLevel(logging.ERROR)  # it warns of errors, which ar
 @dataclass(frozen=True, slots=True)
 class Expression:
     """A compiled expression. `arguments`: the names of the arguments that it speaks of; `None` if it may speak of any.
-    `compared`: those whose value it speaks of, and not only whether they are there.
-    `timed`: whether it speaks of the time. `of_program`: whether it speaks of what the client's program says of itself.
-    `of_scopes`: whether it speaks of the scopes of the client's token. `of_tool`: whether it speaks of the tool."""
+    `compared`: the arguments whose value it speaks of, and not only whether they are there. `timed`: whether it speaks
+    of the time. `of_program`: whether it speaks of the name that the client's program gives itself. `of_scopes`:
+    whether it speaks of the scopes of the client's token. `of_tool`: whether it speaks of the tool."""
 
     text: str
     arguments: frozenset[str] | None
@@ -93,7 +93,7 @@ class Expression:
         return self.arguments == frozenset() and not self.timed
 
     def met(self, values: Values) -> bool | None:
-        """Whether it is true; `None` if that is in doubt."""
+        """Whether the expression is true; `None` if that is in doubt."""
         try:
             found = self._program.execute(values.context)
         except Exception:  # noqa: BLE001 - whatever it is, the library could not decide
@@ -102,7 +102,7 @@ class Expression:
 
 
 class Values:
-    """What expressions see. Built once for a call, for all of its rules."""
+    """The variables and functions of expressions. Built once for a call, for all of its rules."""
 
     __slots__ = ("_spent_at", "_until", "context")
 
@@ -120,8 +120,8 @@ class Values:
             self.context.add_function(name, partial(self._in_time, function))
 
     def _in_time(self, function: Callable[[Any, Any], bool | None], one: Any, other: Any) -> bool | None:
-        # On a busy machine time passes in which this thread does not run. Only what it has run counts; the clock that
-        # costs less is asked first.
+        # Only time in which this thread runs counts, which on a busy machine is less than the time that passes. The
+        # clock that costs less is read first.
         if time.perf_counter() < self._until or time.thread_time() < self._spent_at:
             return function(one, other)
         return None
@@ -169,7 +169,8 @@ def compiled(text: str) -> Expression:
 
 
 class _Writer:
-    """Writes an expression as one whose comparisons and arguments mean what this module says, and checks it."""
+    """Checks an expression, and rewrites it for CEL so that its comparisons and arguments mean what this module
+    says."""
 
     def __init__(self) -> None:
         self.arguments: set[str] = set()
@@ -182,7 +183,7 @@ class _Writer:
         self._loops = self._sums = self._matches = 0
 
     def sequence(self, parts: tuple[Part, ...], bound: frozenset[str]) -> str:
-        """Operands with what stands between them. `bound`: the variable of the loop around them."""
+        """The operands and the operators between them, rewritten. `bound`: the variable of the loop around them."""
         written: list[str] = []
         operand: list[Part] = []
         for part in parts:
@@ -217,7 +218,7 @@ class _Writer:
         return " ".join(written)
 
     def _part(self, parts: list[Part], n: int, bound: frozenset[str]) -> tuple[str, int]:
-        """The part at `n`, and how many parts it is written from."""
+        """The part at `n`, rewritten, and the number of parts that were used."""
         part = parts[n]
         member = n > 0 and parts[n - 1].text == "."
         if isinstance(part, Group):
@@ -300,8 +301,8 @@ class _Writer:
         return part.text, 1
 
     def _argument(self, parts: tuple[Part, ...], n: int) -> tuple[str, int] | None:
-        """The name of the argument that stands at `n`, as `args.name` or `args["name"]`, and of how many parts that
-        is; `None` if no single argument does."""
+        """The name of the argument at `n`, written as `args.name` or `args["name"]`, and the number of parts that this
+        takes; `None` if the parts name no single argument."""
         if n >= len(parts) or parts[n].text != ARGUMENTS or n + 1 >= len(parts):
             return None
         following = parts[n + 1]

@@ -1,8 +1,8 @@
 """Refuses expressions in which a value stands where only true or false can: `tool.name`, `tool.name == "a" || "b"`.
 
 Such a part is in doubt for every call, so a rule that denies would deny calls that nobody meant. Each part of an
-expression may be of some kinds of value; what is known of a part only when a call is made, such as an argument, may be
-of any. A part is refused where nothing that it may be is what stands there.
+expression has one or more possible kinds of value; a part that is known only when a call is made, such as an argument,
+may be of any kind. A part is refused if none of its kinds may stand in its place.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ METHODS: Final[Mapping[str, Kinds]] = {
     "filter": LIST,
     "size": NUMBER,
 }
-"""Besides the parts of a time, which are numbers."""
+"""The kinds that methods return; those not listed return a part of a time, which is a number."""
 _WORDS: Final = {"true": TRUTH, "false": TRUTH, "null": frozenset({Kind.NULL})}
 _RELATIONS: Final = frozenset({"==", "!=", "in", "<", "<=", ">", ">="})
 _LOOPS: Final = frozenset({"all", "exists", "exists_one", "filter"})
@@ -86,7 +86,7 @@ class _Checker:
         self.text = text
 
     def of(self, parts: _Parts) -> Kinds:
-        """The kinds that the parts may be together. Raises `Invalid` for a part of them that is refused."""
+        """The kinds that the parts together may have. Raises `Invalid` if one of them is refused."""
         if (at := _first(parts, "?")) is not None:
             otherwise = _first(parts, ":")
             if otherwise is None:
@@ -135,7 +135,7 @@ class _Checker:
         return TRUTH
 
     def _sum(self, parts: _Parts) -> Kinds:
-        """Of additions and the like, which are no truth; and of what has none."""
+        """The kinds of a sum, product or the like, which are never true or false; of other parts, as `_unary`."""
         operands, joined = _operands(parts)
         found = [self._unary(operand) for operand in operands]
         if len(found) == 1:
@@ -166,7 +166,7 @@ class _Checker:
         return found
 
     def _member(self, parts: _Parts) -> Kinds:
-        """Of a value and what follows it: members, calls and indexes."""
+        """The kinds of a value and the members, calls and indexes that follow it."""
         found, n = self._primary(parts)
         while n < len(parts):
             part = parts[n]
@@ -187,7 +187,7 @@ class _Checker:
         return found
 
     def _primary(self, parts: _Parts) -> tuple[Kinds, int]:
-        """Of the value that the parts begin with, and of how many parts it is."""
+        """The kinds of the value that the parts begin with, and the number of parts that it takes."""
         part = parts[0]
         following = parts[1] if len(parts) > 1 else None
         if isinstance(part, Group):
@@ -230,8 +230,8 @@ class _Checker:
         return text if len(text) <= 60 else f"{text[:59]}…"
 
     def _listed(self, parts: _Parts, before: Sequence[_Parts], sign: str) -> str:
-        """How to compare the same thing with several values, where an operand before does it with one, by this sign;
-        empty if none does."""
+        """Advice on how to compare the same thing with several values, if an operand in `before` compares it with one
+        by `sign`; else empty."""
         values = [self._said(parts)]
         for operand in reversed(before):
             at = _first(operand, sign)
@@ -243,7 +243,7 @@ class _Checker:
         return ""
 
     def _compared(self, parts: _Parts, found: Kinds) -> str:
-        """How to make something true or false of the parts; empty where that is not so simple."""
+        """Advice on how to make a condition of the parts; empty where that is not so simple."""
         said = self._said(parts)
         if len(parts) == 1 and isinstance(parts[0], Token) and parts[0].kind == "text":
             return f"tool.name == {said}"
@@ -256,7 +256,7 @@ class _Checker:
         return {TEXT: f'{said} == "…"', NUMBER: f"{said} > 0", TIME: f"{said}.getHours() < 6"}.get(found, "")
 
     def _same_kind(self, left: _Parts, right: _Parts, one: Kinds, other: Kinds) -> str:
-        """How to compare two parts of different kinds; empty where that is not so simple."""
+        """Advice on how to compare two parts of different kinds; empty where that is not so simple."""
         first, second = self._said(left), self._said(right)
         if one == TRUTH and second.strip("\"'") in ("true", "false"):
             return f"{first} == {second[1:-1]}"

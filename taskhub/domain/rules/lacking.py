@@ -19,7 +19,7 @@ from taskhub.domain.rules.sentences import NOT_GIVEN, may_have, places
 from taskhub.domain.rules.written import Comparison, literal, of_argument
 
 MAX_TOOLS: Final = 5_000
-"""Tools that are looked at: the first of the catalogue."""
+"""Most tools that are looked at: the first of the catalogue."""
 _NAMED: Final = 5
 """Most tools that a fix names."""
 _DONE: Final = {Then.ASK: "asked about", Then.DENY: "denied"}
@@ -28,7 +28,8 @@ _DONE: Final = {Then.ASK: "asked about", Then.DENY: "denied"}
 @dataclass(frozen=True, slots=True)
 class Lack:
     """A rule that asks about or denies every call of `lacking` of the `looked_at` tools, because they do not list some
-    of the `arguments`. `fitting` are the names of the tools that it may match and that list all of which it speaks."""
+    of the `arguments`. `fitting` are the names of the tools that the rule may match and that list all of its
+    arguments."""
 
     rule: Rule
     looked_at: int
@@ -38,7 +39,7 @@ class Lack:
 
     @property
     def words(self) -> str:
-        """What is the matter, and the likely fix."""
+        """The problem, and the likely fix."""
         names = " or ".join(sorted(self.arguments))
         of = f"{self.lacking:,} of the {self.looked_at:,} tools have"
         if self.lacking == self.looked_at:
@@ -61,14 +62,14 @@ class Lack:
 
 @dataclass(frozen=True, slots=True)
 class NoPlace:
-    """A rule whose sentence has a place for an argument that no tool has of those that it may match."""
+    """A rule whose sentence has a place for an argument, and none of the tools that it may match has that argument."""
 
     rule: Rule
     path: tuple[str, ...]
 
     @property
     def words(self) -> str:
-        """What is the matter, and what people would read."""
+        """The problem, and what people would read."""
         place = f"{{args.{'.'.join(self.path)}}}"
         return (
             f"The sentence has a place for {place}, but no tool that this rule can match has it: people would read "
@@ -77,8 +78,8 @@ class NoPlace:
 
 
 def no_places(rules: Sequence[Rule], tools: Sequence[ToolRecord]) -> list[NoPlace]:
-    """The places in sentences of the list, of rules on trial or off too, that no call could fill in. Where a rule can
-    match no tool there are none. Raises `Invalid` for an expression or a sentence that means nothing."""
+    """The places in the rules' sentences that no call could fill in, also for rules on trial or off. None for a rule
+    that can match no tool. Raises `Invalid` for an expression or a sentence that means nothing."""
     told = [(rule, compiled(rule.when), places(rule.sentence)) for rule in rules if rule.then is Then.ASK]
     told = [one for one in told if one[2]]
     left: list[set[tuple[str, ...]]] = [set(paths) for _, _, paths in told]

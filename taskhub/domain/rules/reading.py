@@ -25,7 +25,7 @@ _TOKEN: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
-"""The bracket that closes each."""
+"""The bracket that closes each opening one."""
 
 _MEANT: Final = {
     "=": "==",

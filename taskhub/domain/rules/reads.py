@@ -56,7 +56,7 @@ def present(tenant_id: int) -> RuleList:
     found = _PRESENT(tenant=tenant_id)
     if found.bypass is None:
         return found
-    # Since before it was read: so it may be over here a moment too early, and never too late.
+    # Counted from before the read, so that the bypass may end here a moment too early, and never too late.
     return replace(found, bypass=replace(found.bypass, over_at=asked + found.bypass.over_at))
 
 

@@ -19,8 +19,8 @@ from taskhub.store import statements
 MAX_CALLS: Final = 1_000
 """Calls that a list is tried on: the newest."""
 MAX_SECONDS: Final = 1.0
-"""Seconds for a trial. Older calls are not tried after it: 200 rules that all compare arguments, and name no tool, take
-5 s for 1,000 calls; with tools named, a list of 200 takes less than one."""
+"""Seconds for a trial; older calls are not tried after that. For 1,000 calls, 200 rules that compare arguments and name
+no tool take 5 s; if they name tools, less than one."""
 MAX_SIZE: Final = 20_000
 """Most bytes of a call's arguments, as they are stored. A larger call is not tried."""
 
@@ -43,7 +43,7 @@ class _Call:
 
     @property
     def client(self) -> Client:
-        """The client; its scopes are kept only of calls that were decided by rules."""
+        """The client, with its scopes only if the call was decided by rules."""
         return Client(self.context_id, self.name, self.issuer, self.subject, self.client_id, self.scopes, self.person)
 
 
@@ -58,7 +58,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """A call of the past, with what the list in force and the tried one do with it."""
+    """A call of the past, with what the list in force and the tried list do with it."""
 
     public_id: str
     tool: str
@@ -81,7 +81,7 @@ class Trial:
     in_force: bool
     """Whether the tried list is the one in force."""
     different: tuple[Tried, ...]
-    """The calls with which the two lists do something else, newest first."""
+    """The calls with which the two lists do different things, newest first."""
 
 
 def _scopes(value: Any) -> frozenset[str]:
@@ -98,9 +98,10 @@ _CALLS = statements.many("calls_to_try", _Call, convert=_CONVERT)
 
 def try_rules(tenant_id: int, rules: Sequence[Rule], offered: Iterable[ToolRecord], *, most: int = MAX_CALLS) -> Trial:
     """Try the list on the newest calls of the tenant, of the tools that it offers. Rules on trial decide nothing here
-    either. Raises `Invalid`, as saving the list would, unless it is the one in force.
+    either. Raises `Invalid`, as saving the list would, unless it is the list in force.
 
-    What a client's token allowed is kept only where rules were in force; rules that speak of scopes are in doubt else.
+    The scopes of a client's token are stored only where rules were in force; for other calls, rules that speak of
+    scopes are in doubt.
     """
     listed = present(tenant_id)
     if tuple(rules) != listed.rules:

@@ -57,7 +57,7 @@ def of_tool(server: str, tool: str = "") -> str:
 
 
 def of_argument(name: str, comparison: Comparison, value: Any = None) -> str:
-    """The condition on an argument of the call; `value` says nothing where it need only be present.
+    """The condition on an argument of the call; `value` is ignored if the argument only has to be present.
 
     Raises `Invalid`, which names the field `argument` or `value`.
     """
@@ -84,8 +84,8 @@ def of_argument(name: str, comparison: Comparison, value: Any = None) -> str:
 
 
 def joined(when: str, condition: str) -> str:
-    """The expression that is met where both are. Raises `Invalid` with the field `when` if `when`, or the result, is
-    none that a rule may have."""
+    """The expression that is true if both are. Raises `Invalid` with the field `when` if `when`, or the result, is not
+    allowed as the expression of a rule."""
     compiled(when)
     if not when.strip():
         return condition
@@ -98,7 +98,8 @@ def joined(when: str, condition: str) -> str:
 
 
 def typed(text: str, kind: str) -> Any:
-    """The typed value, for an argument of this JSON type: text for `string`, else what it is as JSON, else text."""
+    """The value that was typed for an argument of this JSON type: text for `string`; else the JSON in the text, or the
+    text itself if it is no JSON."""
     if kind == "string":
         return text
     try:

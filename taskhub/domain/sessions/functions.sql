@@ -1,6 +1,6 @@
 -- Sessions of the protocol revisions of 2025, and the outbound requests that their streams send.
 
--- Starts a session for the context and returns its id. Beyond p_most live ones, the longest unused end.
+-- Starts a session for the context and returns its id. If there are p_most live ones, ends those unused for longest.
 CREATE OR REPLACE FUNCTION start_session(p_public_id text, p_tenant bigint, p_context bigint, p_version text,
                                  p_client_info jsonb, p_client_capabilities jsonb, p_most int) RETURNS bigint
 LANGUAGE sql AS $$
@@ -18,7 +18,8 @@ CREATE OR REPLACE FUNCTION th_served(s stream) RETURNS boolean LANGUAGE sql STAB
        AND s.seen_at > clock_timestamp() - interval '25 seconds'
 $$;
 
--- A request's method, and how it elicits if that is by a page to open: clients may know forms and no pages.
+-- The way in which a request asks: its method, with the mode of an elicitation that opens a page: clients may know
+-- forms and no pages.
 CREATE OR REPLACE FUNCTION th_way(o outbound) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT o.method || CASE WHEN o.params ->> 'mode' = 'url' THEN ':url' ELSE '' END
 $$;
@@ -36,7 +37,9 @@ $$;
 -- request about a task that the client of the first session hosts.
 -- Returns no row if the stream has ended, or if another process serves it. Otherwise the first row has no id: r_method
 -- is 'active' or 'idle', r_params is in how many seconds a further request is due. Of a session's own streams, and of
--- those that wait for the result of one task, only the newest is active, so that nothing is sent twice.
+-- Returns no row if the stream has ended, or if another process serves it. Otherwise the first row has no id: r_method
+-- is 'active' or 'idle', and r_params is the number of seconds until a further request is due. Of a session's own
+-- streams, and of those that wait for the result of one task, only the newest is active, so that nothing is sent twice.
 CREATE OR REPLACE FUNCTION deliver(p_stream bigint, p_attach int, p_first boolean, p_after bigint, p_methods text[])
 RETURNS TABLE (r_id bigint, r_method text, r_params text) LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE

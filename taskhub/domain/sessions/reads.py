@@ -59,7 +59,7 @@ class OutboundRequest:
     open: bool
     question: OpenQuestion
     page: bool
-    """It asks the client to open the page where people answer the question, and nothing else."""
+    """Whether it only asks the client to open the page where people answer the question."""
 
 
 _ASKED = statements.maybe("asked_of", OutboundRequest)

@@ -19,7 +19,7 @@ SELECT start_session(:public_id, :tenant, :context, :version, :client_info, :cap
 -- Detaches the session's streams at once, before the processes that serve them notice. Returns the ids of the tasks
 -- with open requests on these streams, so that other streams of these tasks can get the requests at once.
 WITH ended AS (
-    -- Here it is sent in any case; a query in WITH would run only as far as rows are asked of it.
+    -- RETURNING sends the hint in any case; a SELECT in WITH would run only as far as its rows are read.
     UPDATE session SET ended_at = clock_timestamp() WHERE id = :session AND ended_at IS NULL
     RETURNING id, pg_notify(:channel, :hint)
 ),

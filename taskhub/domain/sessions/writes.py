@@ -97,8 +97,8 @@ def purge_streams(*, limit: int = 1_000) -> int:
 @dataclass(frozen=True, slots=True)
 class Place:
     """A stream that this process serves. `attach` is the number of this attachment: each later one has a higher number.
-    `since` is when the stream was last served, or opened. `told`: another stream has reported on the task so far,
-    namely the session's own stream, or one that waited for the task."""
+    `since` is when the stream was last served, or opened. `told`: whether another stream has reported on the task so
+    far, namely the session's own stream, or one that waited for the task."""
 
     id: int
     attach: int
@@ -169,13 +169,14 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Withdrawn:
-    """A request whose question was closed by another answer. `delivered`: it had been sent; not if it was due later."""
+    """A request whose question was closed by another answer. `delivered`: whether it had been sent before: one that
+    is due later had not."""
 
     sent: Sent
     delivered: bool
     task_id: int
     page: bool
-    """It asked the client to open the page of the question."""
+    """Whether it asked the client to open the page of the question."""
 
 
 class _Delivered(NamedTuple):
@@ -240,7 +241,7 @@ def ended_pages(session_id: int) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """The requests that a stream is to send now, and the `seconds` after which a further one is due, if any. Of a
+    """The requests that a stream is to send now, and the `seconds` after which the next one is due, if any. Of a
     session's own streams, and of those for one task's result, only the newest is `active` and sends anything."""
 
     requests: list[Sent]

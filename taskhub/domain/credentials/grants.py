@@ -1,7 +1,7 @@
 """Grants: looked up for a call, refreshed by one process at a time, and marked as lapsed when they can be used no more.
 
 A refresh has three parts, so that no transaction is open during a request to an authorization server: `look` takes the
-turn, the right to refresh (one conditional UPDATE), `exchange` asks the authorization server, `settle` stores what it
+turn, the right to refresh (one conditional change), `exchange` asks the authorization server, `settle` stores what it
 issued, access and refresh token at once. If a process dies in between, its turn ends after `TURN_SECONDS`. The next one
 then sends the refresh token that is stored, which is the newest there is: if it was used already, the authorization
 server refuses it, and the grant has to be authorized again.

@@ -1,6 +1,6 @@
-"""Callers of plain calls: which one waits for a task, and since when none does. After its caller has left, a call
-goes on, or is cancelled after a while; an equal call of the same client joins it (`join_or_create_tasks` in
-callers.sql)."""
+"""Callers of plain calls: the caller that waits for a task, or the time since when none waits. After its caller has
+left, a call goes on, or is cancelled after a while; an equal call of the same client joins it (`join_or_create_tasks`
+in callers.sql)."""
 
 from __future__ import annotations
 

@@ -36,8 +36,8 @@ BEGIN
         WHERE i.join_seconds IS NOT NULL ORDER BY i.n
     LOOP
         digest := decode(wanted.digest, 'hex');
-        -- In the order of the wanted index, and BETWEEN where `=` is meant, because a plan that was made for a small
-        -- table could take any index that begins with the client, and read all of its tasks.
+        -- Ordered by the columns of the wanted index, and with BETWEEN in place of `=`: otherwise a plan that was made
+        -- for a small table could take any index that begins with the client, and read all of its tasks.
         SELECT t.id, t.created_at INTO earlier FROM (
             (SELECT l.* FROM task l
              WHERE l.context_id BETWEEN wanted.context AND wanted.context
@@ -85,8 +85,8 @@ BEGIN
                    WHERE (w ->> 'n')::int <> ALL (done)) END, p_who) AS c;
 END $$;
 
--- Records an event about the caller of a plain call. `p_as`: the public id under which the p_who of create_tasks has
--- the caller, where it has an actor for each task.
+-- Records an event about the caller of a plain call. `p_as`: the public id under which p_who names the caller, where
+-- p_who of create_tasks has an actor for each task.
 CREATE OR REPLACE FUNCTION th_record_caller(p_id bigint, p_action text, p_as text DEFAULT '') RETURNS void
 LANGUAGE sql AS $$
     INSERT INTO event (tenant_id, task_id, action, actor, door, address, context_id, target, reason, after)
@@ -100,8 +100,8 @@ LANGUAGE sql AS $$
 $$;
 
 -- Records that the caller of a plain call stopped waiting without its result. Returns the time; null if p_waiter is not
--- the one who waits, because an equal call was made meanwhile or its caller had left before. An empty p_waiter stands
--- for any. With p_interim there is no event, since interim results are given again and again.
+-- the caller who waits, because an equal call was made meanwhile or its caller had left before. An empty p_waiter
+-- stands for any. With p_interim there is no event, since interim results are given again and again.
 CREATE OR REPLACE FUNCTION leave_task(p_id bigint, p_waiter text, p_interim boolean, p_who text) RETURNS timestamptz
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -117,8 +117,8 @@ BEGIN
     RETURN moment;
 END $$;
 
--- Cancels a call whose caller left at p_left_at and has not come back, unless a person was asked about it: what a
--- person looks at is not taken away. Returns whether the cancellation was requested.
+-- Cancels a call whose caller left at p_left_at and has not come back. Does not cancel a call that a person was asked
+-- about, because the person may be looking at it. Returns whether the cancellation was requested.
 CREATE OR REPLACE FUNCTION cancel_left(p_id bigint, p_left_at timestamptz, p_who text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN

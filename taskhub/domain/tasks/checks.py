@@ -1,4 +1,4 @@
-"""Checks: a read-only companion of a tool is asked whether the tool ran, if nobody knows (`Policy.companion`)."""
+"""Checks: if nobody knows whether a tool ran, its companion, a read-only tool, is asked (`Policy.companion`)."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from taskhub.lib import jsonx
 from taskhub.store import statements
 
 CHECK_SECONDS: Final = 60.0
-"""How long a companion may take."""
+"""Most seconds that a companion may take."""
 TAKEN_SECONDS: Final = 120.0
-"""How long a worker has a check, before another takes it: longer than it waits for a connection and an answer."""
+"""Seconds after which another worker takes a check that a worker had taken: longer than a worker waits for a connection
+and an answer."""
 LONGEST_PAUSE: Final = 60.0
-"""The longest pause between two tries of a check whose server cannot be reached."""
+"""Most seconds between two tries of a check whose server cannot be reached."""
 MAX_KEPT: Final = 65_536
-"""The most bytes that are kept of what a companion answers."""
+"""Most bytes that are kept of a companion's answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +120,8 @@ def _check(due: _Due) -> Check:
 
 
 def follow(companion: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of the companion, which follow from those of the call. One that the call did not have is left
-    out."""
+    """The arguments of the companion, made from those of the call. An argument whose value the call did not have is
+    left out."""
     found = {}
     for name, source in companion.get("arguments", {}).items():
         if "value" in source:
@@ -131,7 +132,7 @@ def follow(companion: dict[str, Any], arguments: dict[str, Any]) -> dict[str, An
 
 
 def put_off(check: Check, problem: str) -> None:
-    """Try the check again later: its server could not be reached, or was lost once more."""
+    """Try the check again later: its server could not be reached, or the connection was lost again."""
     pause = min(LONGEST_PAUSE, 5.0 * 2.0 ** min(check.tries, 10))
     _PUT_OFF(question=check.question_id, tries=check.tries, seconds=pause, problem=jsonx.repaired(problem)[:1_000])
     announce(check.task_id)
@@ -139,7 +140,7 @@ def put_off(check: Check, problem: str) -> None:
 
 def end_check(check: Check, *, result: dict[str, Any] | None = None, problem: str = "", actor: Actor) -> None:
     """End the check with what the companion answered, or with the reason why it did not. If the policy says what the
-    answer means, the companion rules; then nobody is asked any more."""
+    answer means, this is the ruling, and nobody is asked any more."""
     kept = None if result is None else jsonx.encode(jsonx.repaired(result)).decode()
     if kept is not None and len(kept.encode()) > MAX_KEPT:
         kept, problem = None, f"Its answer has more than {MAX_KEPT:,} bytes and was not kept."
@@ -160,7 +161,7 @@ def end_check(check: Check, *, result: dict[str, Any] | None = None, problem: st
 
 
 def _meaning(companion: dict[str, Any], result: dict[str, Any]) -> tuple[bool, str] | None:
-    """Whether the tool ran, by what its companion answered, and why; `None` if a person has to say."""
+    """Whether the tool ran, according to the answer of its companion, and why; `None` if a person has to decide."""
     member = companion.get("field")
     if not member or result.get("isError") is True:
         return None
@@ -179,7 +180,7 @@ def _same(wanted: Any, found: Any) -> bool:
 
 
 def _object(result: dict[str, Any]) -> dict[str, Any]:
-    """What the companion answered, as an object: its structured content, else the JSON of its only text."""
+    """The answer of the companion as an object: its structured content, else the JSON of its only text."""
     structured = result.get("structuredContent")
     if isinstance(structured, dict):
         return structured

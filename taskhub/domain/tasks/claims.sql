@@ -29,9 +29,10 @@ CREATE OR REPLACE FUNCTION th_may_call(client auth_context) RETURNS boolean LANG
 $$;
 
 -- Those of the tasks p_ids that must not run as they are if a worker takes them now, and why. An approval is for
--- exactly the call that people saw (th_call_digest), as long as they may approve it: otherwise it has to be asked for
--- again. So it is where a tool waits for a person to confirm it, and nobody has approved this call. The claim asks for
--- every batch, so the costly check of a client's rights (th_may_call) is made only where they depend on a person.
+-- exactly the call that people saw (th_call_digest), and holds while these people may approve it: otherwise it has to
+-- be asked for again. It also has to be asked for if a tool waits for a person to confirm it and nobody has approved
+-- this call. As every batch of a claim is checked here, the costly check of a client's rights (th_may_call) is made
+-- only if they depend on a person.
 CREATE OR REPLACE FUNCTION th_unfit(p_ids bigint[])
 RETURNS TABLE (id bigint, tenant_id bigint, tool_id bigint, lease_epoch int, approval bigint, reason text, why text)
 LANGUAGE sql STABLE AS $$
@@ -373,10 +374,10 @@ CREATE OR REPLACE FUNCTION th_approval_key(p_id bigint) RETURNS text LANGUAGE sq
     FROM question WHERE task_id = p_id AND kind = 'approval'
 $$;
 
--- Stores what the rules say of a claimed task that they decided before in another version, for another definition of
--- its tool, or under a bypass that is over. With `p_approval`, a question as an array of one, people are asked; with
--- `p_refusal`, what its caller is told, it ends; with neither it may run. Returns whether it may: otherwise the worker
--- has lost it.
+-- Stores what the rules say of a claimed task for which they have to decide again: they decided in another version, for
+-- another definition of its tool, or under a bypass that is over. With `p_approval`, a question as an array of one,
+-- people are asked; with `p_refusal`, the text that its caller gets, the task ends; with neither it may run. Returns
+-- whether it may run: otherwise the worker has lost it.
 CREATE OR REPLACE FUNCTION decide_again(p_id bigint, p_epoch int, p_decided jsonb, p_approval json, p_refusal text,
                                         p_who text)
 RETURNS boolean LANGUAGE plpgsql AS $$

@@ -40,8 +40,8 @@ from taskhub.store import statements
 
 
 class _Made(NamedTuple):
-    """The outcome for the task numbered `n`. `existed`: the earlier task of its key, or the one that the call joined,
-    instead of a new one. `reused`: the key was used for another call."""
+    """The outcome for the task numbered `n`. `existed`: an earlier task is returned, which has the same key or was
+    joined. `reused`: the key was used for another call."""
 
     n: int
     existed: bool
@@ -56,7 +56,7 @@ _LIVE = statements.one("count_live_tasks", int)
 _APPROVALS = statements.one("count_open_approvals", int)
 _KNOWN = statements.one("known_key", bool)
 _AFTER_TIME: Final = frozenset({"expires_minutes", "otherwise", "escalate_to"})
-"""What a question keeps of the rule that asked, about what happens if nobody decides."""
+"""The members that a question keeps of its rule about the case that nobody decides in time."""
 TTL_RANGE_MS = (1_000, 2_592_000_000)
 
 
@@ -118,7 +118,7 @@ class _Draft:
     limit: LimitReached | None
     """Set if the context is at its limit, so that the call can only join an existing task."""
     counted: bool
-    """Whether `_check_limit` counted it as a task to be made."""
+    """Whether `_check_limit` counted the call as a task to be made."""
 
 
 def _draft(n: int, new: NewTask, actor: Actor) -> _Draft:
@@ -198,14 +198,15 @@ def _store(drafts: Sequence[_Draft]) -> dict[int, Created | Exception]:
         if by_number[made.n].counted and (made.existed or made.reused):
             _uncount(by_number[made.n].new.context_id)
     for n in by_number.keys() - outcomes.keys():
-        # No row: at the limit there was none to join, or the earlier task of the key was purged meanwhile.
+        # The statement returned no row: at the limit there was no task to join, or the earlier task of the key was
+        # purged meanwhile.
         gone = Unavailable("The task of this key is just being removed; try again.")
         outcomes[n] = by_number[n].limit or gone
     return outcomes
 
 
 def _repeated(drafts: Sequence[_Draft]) -> list[_Draft]:
-    """Drafts that are equal to an earlier one in `drafts` and may join its task."""
+    """The drafts that are equal to an earlier one in `drafts` and may join its task."""
     first: set[tuple[Any, ...]] = set()
     again = []
     for draft in drafts:
@@ -317,7 +318,7 @@ def _check_approvals(context_id: int) -> None:
 
 
 def _uncount(context_id: int) -> None:
-    """Take back what `_check_limit` counted for a call that made no task."""
+    """Undo the counting of a call by `_check_limit`: it made no task."""
     if context_id in _live:
         until, count = _live[context_id]
         _live[context_id] = (until, max(0, count - 1))
@@ -329,7 +330,7 @@ def _known(context_id: int, key: str) -> bool:
 
 
 def approval_question(tool: ToolRecord, arguments: dict[str, object], verdict: Verdict) -> NewQuestion | None:
-    """The approval that the rule that decided requires; `None` if it requires none, or no rule matched."""
+    """The approval that the deciding rule requires; `None` if it requires none, or no rule matched."""
     rule = verdict.rule
     if rule is None or verdict.then is not Then.ASK:
         return None
@@ -373,13 +374,14 @@ def named_values(rule: Rule, arguments: dict[str, object], schema: object) -> di
 
 
 def _wanted(new: NewTask, approval: NewQuestion | None) -> NewQuestion | None:
-    """The approval as the caller wants it: in its time, and with what the permit is to hold."""
+    """The approval as the caller wants it: within its time, and with the terms of the permit."""
     if approval is None:
         return None
     if new.wanted_seconds is not None and new.wanted_seconds < approval.due_seconds:
         approval = replace(approval, due_seconds=new.wanted_seconds)
         if decided := approval.params.get("decided"):
-            # What the rule says after its own time is not to come sooner because the caller is in a hurry.
+            # What the rule says for the end of its own time must not happen sooner because the caller wants a decision
+            # sooner.
             left = {name: value for name, value in decided.items() if name not in _AFTER_TIME}
             approval = replace(approval, params={**approval.params, "decided": left})
     if new.permit_seconds is not None:

@@ -27,7 +27,7 @@ POLL_RANGE_MS: Final = (100, 60_000)
 """The shortest and the longest time between two polls of a deferred call, whatever its server wants."""
 
 LEASE_SECONDS: Final = 15.0
-"""How long a poll is a worker's. If the worker dies, another one polls after this time."""
+"""Seconds for which a worker has a poll that it took. If the worker dies, another one polls after that."""
 
 
 class _Poll(NamedTuple):
@@ -70,8 +70,8 @@ _ASK = statements.one("ask_deferred", bool)
 
 @dataclass(frozen=True, slots=True)
 class PutBack:
-    """A poll that goes back until it is due, after `delay_ms`; or one that its worker keeps, for so long. `message`:
-    the new message of the task; `None` if it has not changed."""
+    """A poll that its worker gives back or keeps, and that is due after `delay_ms`. `message`: the new message of the
+    task; `None` if it has not changed."""
 
     poll: Poll
     delay_ms: int
@@ -96,8 +96,8 @@ def defer(
     actor: Actor,
 ) -> bool:
     """Hand the task over to its server, which runs the call as `task`: it is polled first after `delay_ms`. `home`: the
-    worker that polls it as long as it lives; empty if any worker may. `session`: the id of the session at an HTTP
-    server to which the task belongs, by which another worker can go on. Returns `False` if the lease is lost."""
+    worker that polls it as long as that worker lives; empty if any worker may. `session`: the id of the session at an
+    HTTP server to which the task belongs, with which another worker can go on. Returns `False` if the lease is lost."""
     return change(
         _DEFER,
         claim.task_id,
@@ -181,7 +181,7 @@ def _opened(session: bytes | None) -> str:
 
 def put_back_polls(polls: Sequence[PutBack], *, actor: Actor) -> frozenset[int]:
     """Put polls back, or keep them. Nothing is written to a task whose message has not changed. Returns the ids of the
-    tasks whose polls were this worker's still."""
+    tasks whose polls this worker still had."""
     rows = [
         {
             "id": each.poll.claim.task_id,
@@ -199,7 +199,7 @@ def put_back_polls(polls: Sequence[PutBack], *, actor: Actor) -> frozenset[int]:
 
 
 def end_poll(poll: Poll, *, status: str) -> bool:
-    """Note that the server's task of a call that has ended is over: it is polled no more."""
+    """Record that the server's task is over, for a call that has ended: the task is polled no more."""
     return change(_END, task=poll.claim.task_id, turn=poll.turn, status=status)
 
 
@@ -251,8 +251,8 @@ def cancel_deferred(poll: Poll, *, status: str, message: str, actor: Actor) -> b
 
 
 def ask_deferred(poll: Poll, asked: Sequence[NewQuestion] | None, *, message: str, delay_ms: int, actor: Actor) -> bool:
-    """Open further questions of the server's task, and poll it again after `delay_ms`. With `asked` `None`, close those
-    that are open: the server wants no answer any more. Returns as `fault_deferred`."""
+    """Open further questions of the server's task, and poll it again after `delay_ms`. If `asked` is `None`, close its
+    open questions: the server wants no answer any more. Returns as `fault_deferred`."""
     return change(
         _ASK,
         poll.claim.task_id,

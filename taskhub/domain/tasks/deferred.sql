@@ -3,10 +3,10 @@
 -- does not count it as lost, and the functions that end a task or ask for it work on it as on any other.
 -- The task is locked before its row in `deferred`, so that no two changes can deadlock.
 
--- Hands the task over to its server. p_home: the worker that polls it as long as it lives; empty if any may. p_session:
--- the id of the session at the server to which the task belongs, encrypted; null if there is none.
--- p_ran_seconds: how long the call has run so far. Turns are counted on from those of earlier attempts, so that a late
--- worker of one of these has none of them. Returns false if the lease was lost.
+-- Hands the task over to its server. p_home: the worker that polls it as long as that worker lives; empty if any may.
+-- p_session: the id of the session at the server to which the task belongs, encrypted; null if there is none.
+-- p_ran_seconds: how long the call has run so far. The numbers of turns continue from those of earlier attempts, so
+-- that a late worker of an earlier attempt has no valid turn. Returns false if the lease was lost.
 CREATE OR REPLACE FUNCTION defer_task(p_id bigint, p_epoch int, p_server bigint, p_upstream text, p_revision text,
                                       p_home text, p_status text, p_poll_ms int, p_delay_ms int, p_ran_seconds float8,
                                       p_message text, p_session bytea, p_who text)
@@ -38,10 +38,12 @@ BEGIN
 END $$;
 
 -- Takes polls that are due: of each of p_servers at most as many as its entry in p_most. A poll that is taken is due
--- again after p_lease_seconds unless the worker says more of it before, so that another worker follows one that dies.
--- Every taking raises `turn`, and a worker whose turn has passed changes nothing.
--- What has a home is taken there; if that worker is lost, by the one that has the client's session now, or by any.
--- A deferred call whose task has ended is taken for the cancellation of the server's task alone (r_ended).
+-- again after p_lease_seconds unless the worker sets another time before, so that another worker takes over from one
+-- that dies.
+-- Each time a poll is taken, `turn` is raised, and writes with an earlier turn change nothing.
+-- A call with a home is polled by that worker; if it is lost, by the worker that has the client's session now, or by
+-- any.
+-- A deferred call whose task has ended is taken only to cancel the server's task (r_ended).
 CREATE OR REPLACE FUNCTION take_polls(p_worker text, p_servers bigint[], p_most int[], p_lease_seconds float8)
 RETURNS TABLE (id bigint, public_id text, epoch int, tenant_id bigint, context_id bigint, server_id bigint,
                server_name text, tool_id bigint, upstream_tool text, session bytea, client_capabilities text,
@@ -80,8 +82,8 @@ BEGIN
 END $$;
 
 -- Puts polls back, or keeps them longer: p_polls is an array of {id, turn, status, poll_ms, delay_ms, message}. Each is
--- due after `delay_ms`. Without a `message` nothing is written to the task. Returns the ids of those whose turn has not
--- passed.
+-- due after `delay_ms`. Without a `message` nothing is written to the task. Returns the ids of those whose turn is
+-- valid.
 CREATE OR REPLACE FUNCTION put_back_polls(p_polls json, p_who text) RETURNS SETOF bigint
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 BEGIN
@@ -113,8 +115,8 @@ BEGIN
     FROM kept k WHERE d.id = k.id RETURNING d.task_id;
 END $$;
 
--- Notes that the server's task is over, so that it is not polled again: 'completed', 'failed' or 'cancelled', or
--- 'unknown' if the server does not know it any more. Returns false if the turn has passed.
+-- Records that the server's task is over, so that it is not polled again: 'completed', 'failed' or 'cancelled', or
+-- 'unknown' if the server does not know it any more. Returns false if another worker has taken the poll.
 CREATE OR REPLACE FUNCTION end_poll(p_id bigint, p_turn int, p_status text) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM 1 FROM task WHERE id = p_id FOR UPDATE;
@@ -131,7 +133,7 @@ BEGIN
     RETURN end_poll(p_id, p_turn, p_status) AND fault(p_id, p_epoch, p_error, p_message, p_kind, p_who);
 END $$;
 
--- As lose(), for a deferred call whose server's task cannot be found any more, so that what came of it is unknown.
+-- As lose(), for a deferred call whose server's task cannot be found any more, so that its outcome is unknown.
 CREATE OR REPLACE FUNCTION lose_deferred(p_id bigint, p_epoch int, p_turn int, p_told text, p_seconds float8,
                                          p_who text)
 RETURNS boolean LANGUAGE plpgsql AS $$
@@ -175,8 +177,8 @@ BEGIN
     RETURN true;
 END $$;
 
--- Opens questions of the server's task (ask), or closes the open ones without an answer if p_questions is null: the
--- server wants none any more. Returns false if the turn has passed.
+-- Opens questions of the server's task (ask). If p_questions is null, closes the open ones without an answer: the
+-- server wants none any more. Returns false if another worker has taken the poll.
 CREATE OR REPLACE FUNCTION ask_deferred(p_id bigint, p_epoch int, p_turn int, p_questions json, p_message text,
                                         p_delay_ms int, p_who text)
 RETURNS boolean LANGUAGE plpgsql AS $$
@@ -201,8 +203,8 @@ BEGIN
     RETURN true;
 END $$;
 
--- Cancels deferred calls whose cancellation no worker has carried out in time, since none reaches the server. Their
--- servers' tasks are to be cancelled still, for an hour. Returns how many calls it ended. For the sweep.
+-- Cancels deferred calls whose cancellation no worker has carried out in time, because none reaches the server. Workers
+-- go on trying to cancel the servers' tasks for an hour. Returns how many calls it ended. For the sweep.
 CREATE OR REPLACE FUNCTION th_sweep_deferred(p_before timestamptz, p_limit int) RETURNS int LANGUAGE plpgsql
 SET enable_seqscan = off AS $$
 DECLARE
@@ -229,9 +231,9 @@ BEGIN
     RETURN changed;
 END $$;
 
--- Trigger of `task`, for deferred calls: keeps `deferred` in step with the task, however that is changed. The time
--- during which people are asked does not count as running. When the task has ended while the server's task has not, and
--- when its cancellation is requested, the server's task is to be cancelled.
+-- Trigger of `task`, for deferred calls: updates `deferred` when the task changes, whatever changes it. The time during
+-- which people are asked does not count as running. The server's task is to be cancelled when cancellation of the task
+-- is requested, or when the task ends before the server's task.
 CREATE OR REPLACE FUNCTION deferred_follows() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF NEW.state = 'finished' THEN

@@ -24,9 +24,9 @@ READERS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class AttemptRow:
-    """One run of the task by one worker. `server_task`: the server's task that ran the call, if there is one, since
-    `deferred_at`; `home`: the worker in whose session it runs, and `home_lives`: whether it is alive. `poll_at` is null
-    once the server's task is over."""
+    """One run of the task by one worker. `server_task`: the server's task that has run the call since `deferred_at`, if
+    there is one. `home`: the worker in whose session it runs; `home_lives`: whether that worker is alive. `poll_at` is
+    null once the server's task is over."""
 
     number: int
     worker: str
@@ -44,7 +44,7 @@ class AttemptRow:
 
     @property
     def took(self) -> timedelta | None:
-        """How long it ran; `None` while it runs."""
+        """How long the run took; `None` while it runs."""
         return None if self.ended_at is None else self.ended_at - self.started_at
 
     @property
@@ -85,8 +85,8 @@ class TaskEvent:
 
 @dataclass(frozen=True, slots=True)
 class TaskQuestion:
-    """A question of the task with its decisions; `response` is JSON text. `outdated`: it is an approval, and the tool's
-    definition has changed since it was asked."""
+    """A question of the task with its decisions; `response` is JSON text. `outdated`: whether it is an approval, and
+    the tool's definition has changed since it was asked."""
 
     id: int
     key: str

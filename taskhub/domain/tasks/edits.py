@@ -39,7 +39,7 @@ TOLD_VALUE: Final = 200
 TOLD: Final = 2_000
 """Most characters of that sentence."""
 _CARRIED: Final = ("asked_again", "changed")
-"""What an approval says of the one before it, which it replaces."""
+"""The params that an approval takes over from the approval that it replaces."""
 
 _EDIT = statements.one("edit_call", EditOutcome)
 
@@ -52,16 +52,16 @@ class Proposal:
     arguments: dict[str, Any]
     approval: NewQuestion
     same_people: bool
-    """Whether the same people are asked, and as many of them, as about the call as it was."""
+    """Whether the same people are asked, and as many of them, as about the call without the edit."""
 
     @property
     def asking(self) -> Asking:
-        """What the rule says of it that asks."""
+        """What the rule that asks says of the call."""
         return asking(self.approval.params)
 
     @property
     def mark(self) -> str:
-        """A digest of all that somebody is shown of it, who then approves it."""
+        """A digest of everything that a person is shown before approving it."""
         shown = [self.arguments, self.approval.params, self.approval.group, self.approval.quorum]
         return hashlib.sha256(jsonx.canonical(shown)).hexdigest()
 
@@ -114,8 +114,8 @@ def proposal(task_id: int, question: OpenQuestion, arguments: dict[str, Any], *,
 
 
 def edit_call(task_id: int, question: OpenQuestion, proposed: Proposal, *, votes: bool, actor: Actor) -> EditOutcome:
-    """Ask about the call with the edited arguments instead; whoever edited them approves them too with `votes`, if
-    nothing bars them from that. Votes on the question before do not count."""
+    """Ask about the call with the edited arguments instead. With `votes`, whoever edited them approves them too, unless
+    something bars that person. Votes on the question before do not count."""
     response = {"verdict": "approve", "by": actor.name, "reason": actor.reason}
     return change(
         _EDIT,
@@ -152,8 +152,8 @@ async def _checked(tool: ToolRecord, arguments: dict[str, Any]) -> Checked:
 
 
 def _as_before(tenant_id: int, tool: ToolRecord, question: OpenQuestion, arguments: dict[str, Any]) -> NewQuestion:
-    """The approval that was asked for, where the rules would let the call run with these arguments: whoever edits a
-    call does not get around the others who have to approve it."""
+    """The approval that was asked for before, for the case that the rules would let the call run with these arguments:
+    whoever edits a call cannot avoid the others who have to approve it."""
     params = {name: value for name, value in question.params.items() if name != "edited"}
     decided = params.get("decided")
     if isinstance(decided, dict):
@@ -178,7 +178,7 @@ def _as_before(tenant_id: int, tool: ToolRecord, question: OpenQuestion, argumen
 
 
 def _edited(sent: dict[str, Any], arguments: dict[str, Any], by: str) -> dict[str, Any] | None:
-    """What a question and a task keep of edited arguments; `None` if they are those that the client sent."""
+    """The record of edited arguments for a question and a task; `None` if they are those that the client sent."""
     if not (names := differing(sent, arguments)):
         return None
     changed = {name: arguments[name] for name in names if name in arguments}

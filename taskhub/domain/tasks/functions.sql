@@ -29,9 +29,8 @@ CREATE OR REPLACE FUNCTION th_held(lease_until timestamptz) RETURNS boolean LANG
 $$;
 
 -- Defers the job that wakes workers, unless one waits already. One job is enough for any number of tasks, because the
--- worker that runs it claims everything runnable; a burst therefore costs one job. If a task commits just after a
--- worker fetched the job that it relied on, the hint of its own transaction wakes the worker, and the sweep finds it in
--- any case.
+-- worker that runs it claims everything runnable; a burst therefore costs one job. A task may commit just after a
+-- worker has fetched the job: then the task's own hint wakes the worker, and otherwise the sweep finds the task.
 CREATE OR REPLACE FUNCTION th_wake_workers() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF NOT EXISTS (SELECT 1 FROM procrastinate_jobs
@@ -41,7 +40,7 @@ BEGIN
     END IF;
 END $$;
 
--- The message of a live task with edited arguments: first which they are.
+-- The message of a live task with edited arguments: their names come first.
 CREATE OR REPLACE FUNCTION th_edited_message(t task) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT left(concat_ws('. ', th_words('edited', (
         SELECT string_agg(n.name, ', ') FROM json_array_elements_text(t.edited -> 'names') AS n(name))), nullif(
@@ -54,12 +53,13 @@ $$;
 -- The row that every projection of a task reads. `open_questions` is null if no question is open. The message that a
 -- server is disabled is made here and not stored, since the server may have many queued calls.
 -- `page`: whether the client is to be asked to open the console's page of a question that only people answer, as long
--- as it has not answered that request. Outside of sessions this is not asked of a program with the default name of the
--- Python SDK or FastMCP: the SDK declares url mode for every program that answers forms, and a program that fails at a
--- page would lose its call. On a session it would lose nothing.
+-- as it has not answered that request. Outside of sessions a program with the default name of the Python SDK or FastMCP
+-- is not asked: the SDK declares url mode for every program that answers forms, and a program that fails at a page
+-- would lose its call. In a session it would lose nothing.
 -- `by_tool`: whether a form for the client alone is answered with the hub's own tool, since it comes from a plain call
 -- whose client takes no forms (`can_answer` in domain/questions/kinds.py).
--- `offered`: whether the client was asked so in a round, which does not ask again, and has not answered.
+-- `offered`: whether the client was asked in a round to open the page, and has not answered. A later round does not ask
+-- again.
 CREATE OR REPLACE VIEW task_view AS
 SELECT t.id, t.public_id, t.tenant_id, t.context_id, t.revision, t.state,
        CASE WHEN t.edited IS NOT NULL AND t.ended_at IS NULL THEN th_edited_message(t)
@@ -94,9 +94,9 @@ SELECT t.id, t.public_id, t.tenant_id, t.context_id, t.revision, t.state,
            FROM question q WHERE q.task_id = t.id AND q.state = 'open') END AS open_questions
 FROM task t;
 
--- Creates the tasks of p_wanted (the columns of new tasks; n numbers them) in one statement. For a key that its context
--- used before no task is made: the row names the earlier task, with r_existed, and with r_reused if the key was used
--- for another call.
+-- Creates the tasks of p_wanted (the columns of new tasks; n numbers them) in one statement. If the context has used a
+-- key before, no task is made for it: the row names the earlier task, with r_existed, and with r_reused if the key was
+-- used for another call.
 CREATE OR REPLACE FUNCTION create_tasks(p_wanted json, p_who text)
 RETURNS TABLE (r_n int, r_existed boolean, r_reused boolean, r_id bigint, r_created_at timestamptz)
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
@@ -380,8 +380,8 @@ BEGIN
     RETURN '';
 END $$;
 
--- Ends the calls of a removed server that no worker has, deferred ones too, p_limit at most. What is left, and what
--- comes back to the queue later, is ended by the claim (th_hold_back). Returns how many it ended.
+-- Ends the calls of a removed server that no worker has, also deferred ones, at most p_limit. Calls beyond that, and
+-- calls that come back to the queue later, are ended by the claim (th_hold_back). Returns how many it ended.
 CREATE OR REPLACE FUNCTION end_calls_of_removed(p_server bigint, p_limit int, p_who text) RETURNS int
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE

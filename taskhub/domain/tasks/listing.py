@@ -22,8 +22,8 @@ from taskhub.store.models import AuthContext, Tool
 PAGE_ROWS: Final = 30
 WINDOW: Final = 100_000
 TEXT_WINDOW: Final = 5_000
-"""Ids that are searched for one page: `WINDOW` by tool and age, which are columns; `TEXT_WINDOW` by text, which may be
-anywhere in a task."""
+"""How many ids are searched for one page: `WINDOW` by tool and age, which are columns; `TEXT_WINDOW` by text, which may
+be anywhere in a task."""
 
 COUNTED: Final = 1_000
 SUMMARY: Final = 400
@@ -69,8 +69,9 @@ class TaskFilter:
 
 @dataclass(frozen=True, slots=True)
 class TaskRow:
-    """A line of a list of tasks. `given` is the beginning of the arguments, as JSON; `left_at` says since when nobody
-    waits for a plain call or has fetched its result; `waiting_for` is `people`, `client`, `unknown` or empty."""
+    """A line of a list of tasks. `given` is the beginning of the arguments, as JSON. `left_at` is when the caller of a
+    plain call left, if nobody waits for it or has fetched its result since. `waiting_for` is `people`, `client`,
+    `unknown` or empty."""
 
     id: int
     public_id: str
@@ -124,7 +125,7 @@ class TabCount:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The result of a search for a text: how many of the tasks found each tab has, how many the selected tab has
+    """The result of a search for a text: the number of found tasks in each tab, their number in the selected tab
     (`chosen`), and the ids of the newest of these (`ids`)."""
 
     queued: int

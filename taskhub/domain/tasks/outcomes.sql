@@ -1,13 +1,14 @@
--- Calls whose worker or connection was lost while their tool ran, so that nobody knows whether it did its work.
+-- Calls whose worker or connection was lost while their tool ran, so that nobody knows whether the tool did its work.
 
 -- Whether the task waits for a ruling on its last run.
 CREATE OR REPLACE FUNCTION th_unruled(p_id bigint) RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT EXISTS (SELECT FROM question q WHERE q.task_id = p_id AND q.kind = 'outcome' AND q.state = 'open')
 $$;
 
--- What becomes of a task, whose lock the caller holds, when its run is lost; p_why is a code of `th_words`, p_told its
--- sentence, p_error what the attempt says. A tool that may be repeated is run again, up to its attempts. For any other,
--- people are asked whether it ran (a question of the kind `outcome`), for p_seconds; with 0 nobody is asked.
+-- Decides what follows when the run of a task, whose lock the caller holds, is lost. p_why is a code of `th_words`,
+-- p_told its sentence, p_error the error of the attempt. A tool that may be repeated is run again, up to its attempts.
+-- For any other, people are asked whether it ran (a question of the kind `outcome`), for p_seconds; with 0 nobody is
+-- asked.
 CREATE OR REPLACE FUNCTION th_lose(p_id bigint, p_why text, p_told text, p_error text, p_seconds float8) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -56,8 +57,8 @@ BEGIN
     END IF;
 END $$;
 
--- How long a further try waits: p_seconds, doubled with every earlier try of the task, 5 minutes at most, and half of
--- that more or less, so that calls that failed together do not come back together.
+-- The pause before a further try: p_seconds, doubled with every earlier try of the task, at most 5 minutes; and up to
+-- half of that more or less, so that calls that failed together do not come back together.
 CREATE OR REPLACE FUNCTION th_pause(p_id bigint, p_seconds int) RETURNS interval LANGUAGE sql VOLATILE AS $$
     SELECT least(300, p_seconds * 2 ^ least(count(*) - 1, 16)) * (0.5 + random()) * interval '1 second'
     FROM attempt a WHERE a.task_id = p_id AND a.outcome IN ('lost', 'retried')
@@ -89,7 +90,8 @@ BEGIN
 END $$;
 
 -- Returns the task to the queue after an error, if the present policy of its tool names the error p_kind and the task
--- has attempts left: lost runs and tries count together. The caller holds the task's lock. Returns whether it did.
+-- has attempts left: lost runs and tries count together. The caller holds the task's lock. Returns whether the task was
+-- returned to the queue.
 CREATE OR REPLACE FUNCTION th_try_again(p_id bigint, p_epoch int, p_kind text, p_message text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -116,7 +118,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Ends the check of a question by its companion, in the try p_tries. Returns whether that was still to be done.
+-- Ends the check of a question by its companion, in the try p_tries. Returns whether the check was still under way.
 CREATE OR REPLACE FUNCTION end_check(p_question bigint, p_tries int, p_tool text, p_arguments text, p_result text,
                                      p_problem text, p_who text) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,4 +1,4 @@
-"""Runs of previews: what is called to show people what a call would do, and what becomes of the answer."""
+"""Runs of previews: calls that show people what another call would do, and what follows from their answers."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from taskhub.lib.schemas import surely_fits
 from taskhub.store import statements
 
 PREVIEW_SECONDS: Final = 30.0
-"""How long a preview may take, with the time until its server takes the call."""
+"""Seconds that a preview may take, with the time until its server takes the call."""
 TAKEN_SECONDS: Final = 45.0
-"""How long a worker has a preview, before another runs it again."""
+"""Seconds after which another worker runs a preview that a worker had taken."""
 MAX_TRIES: Final = 5
-"""How often a preview is tried whose server cannot be reached, or whose worker is lost, before it counts as failed."""
+"""Most tries of a preview whose server cannot be reached, or whose worker is lost, before it counts as failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,9 @@ class _Due:
 
 @dataclass(frozen=True, slots=True)
 class PreviewCall:
-    """A preview to run for this question: `claim` as it is called. `problem` says why it must not be; empty if it may
-    be. `tries`: with this one. `digest`: of what people approved, in hex; empty where they have not."""
+    """A preview to run for this question; `claim` is the call to make. `problem` says why it must not be made; empty if
+    it may. `tries` counts this try too. `digest`: of the preview that people approved, in hex; empty if they have
+    approved none."""
 
     question_id: int
     claim: Claim
@@ -69,7 +70,8 @@ class PreviewCall:
 
 
 class Compared(StrEnum):
-    """What came of a comparison right before the tool; the SQL function `compare_preview` says what each one means."""
+    """The outcome of a comparison right before the tool runs; the SQL function `compare_preview` says what each one
+    means."""
 
     SAME = "same"
     CHANGED = "changed"
@@ -106,13 +108,13 @@ def put_off(call: PreviewCall, problem: str) -> None:
 
 
 def end_preview(call: PreviewCall, answer: Answer, *, actor: Actor) -> None:
-    """Store what came of the preview, for the people who are asked."""
+    """Store the outcome of the preview, for the people who are asked."""
     change(_END, call.claim.task_id, question=call.question_id, tries=call.tries, **_stored(call, answer, actor))
 
 
 def compare_preview(call: PreviewCall, claim: Claim, answer: Answer, *, actor: Actor) -> Compared:
-    """Compare what the preview shows now with what people approved. If it is something else, the claim is over, and
-    people are asked again."""
+    """Compare what the preview shows now with what people approved. If they differ, the claim is over, and people are
+    asked again."""
     return change(
         _COMPARE,
         claim.task_id,
@@ -175,9 +177,9 @@ def _call(due: _Due) -> PreviewCall:
 
 
 def _arguments(preview: Preview, given: dict[str, Any], definition: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """The arguments of the preview, and why it must not be called with them. A tool that does not know an argument such
-    as `dry_run` may leave it out of account, and do its work before anybody has approved that: so its schema has to
-    name each, and the value has to fit."""
+    """The arguments of the preview, and why it must not be called with them, empty if it may. A tool that does not know
+    an argument such as `dry_run` may ignore it, and do its work before anybody has approved that: so its schema has to
+    name each argument, and the value has to fit."""
     known = inputs_of(definition)
     if preview.tool:
         return {name: value for name, value in given.items() if name in known}, ""

@@ -1,7 +1,7 @@
 -- Previews: what a call that people are asked about would do, shown to them before they decide.
 
--- Ends the preview of a question, in the try p_tries. Returns whether that was still to be done. Without p_text there
--- was no answer, and p_problem says why; p_digest is of the whole answer, in hex.
+-- Ends the preview of a question, in the try p_tries. Returns whether the preview was still under way. Without p_text
+-- there was no answer, and p_problem says why; p_digest is of the whole answer, in hex.
 CREATE OR REPLACE FUNCTION end_preview(p_question bigint, p_tries int, p_tool text, p_arguments text, p_text text,
                                        p_left_out int, p_is_error boolean, p_problem text, p_digest text, p_who text)
 RETURNS boolean LANGUAGE plpgsql AS $$
@@ -17,7 +17,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Records what came of a preview.
+-- Records the outcome of a preview.
 CREATE OR REPLACE FUNCTION th_record_preview(p_question bigint, p_tool text, p_answered boolean, p_problem text,
                                              p_digest text) RETURNS void LANGUAGE sql AS $$
     INSERT INTO event (tenant_id, task_id, action, actor, door, context_id, target, reason, after)
@@ -28,8 +28,8 @@ CREATE OR REPLACE FUNCTION th_record_preview(p_question bigint, p_tool text, p_a
 $$;
 
 -- Compares what the preview shows right before the tool would run with what people approved in p_question. Returns
--- 'same', and the tool may run; 'changed': people are asked again, and are shown both; or 'lost': the worker does not
--- hold the task any more, or it is to be cancelled.
+-- 'same': the tool may run; 'changed': people are asked again, and are shown both; or 'lost': the worker does not hold
+-- the task any more, or the task is to be cancelled.
 CREATE OR REPLACE FUNCTION compare_preview(p_id bigint, p_epoch int, p_question bigint, p_tool text, p_arguments text,
                                            p_text text, p_left_out int, p_is_error boolean, p_problem text,
                                            p_digest text, p_who text)

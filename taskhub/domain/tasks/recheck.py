@@ -1,5 +1,5 @@
-"""Decides calls again by the rules in force: of a claimed task, where rules or tool have changed or the bypass that let
-it pass is over, and of a task that is run again."""
+"""Decides calls again by the rules in force: the call of a claimed task, if rules or tool have changed or the bypass
+that let it pass is over; and the call of a task that is run again."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def runs_with(task: Task) -> dict[str, Any]:
 
 
 def decide(task: Task, tool: ToolRecord, rules: Rules, arguments: dict[str, Any] | None = None) -> Verdict:
-    """What the rules say of the call that made `task`, whose `context` is read with it: of its client with the scopes
-    that its token had, the arguments with which it runs and the tool as it is now."""
+    """What the rules say of the call of `task`: for its client with the scopes that the token had, the tool as it is
+    now, and `arguments`, by default those with which the call runs. `task.context` has to be loaded."""
     client, name = task.context, task.client_info.get("name")
     scopes = (task.decided or {}).get("scopes")
     return rules.decide(
@@ -72,7 +72,7 @@ def may_run(claim: Claim, rules: dict[int, Rules], *, actor: Actor) -> bool:
     elif approval is not None:
         verdict = rules[claim.tenant_id].let_pass(verdict, tool)
         approval = None if verdict.bypass is not None else _again(with_edited(approval, task.edited), task)
-    # Where a bypass let the call pass, and there are no rules, there is still something to replace.
+    # A bypass that let the call pass has to be replaced even if there are no rules.
     decided = verdict.stored() or {"then": str(verdict.then), "version": verdict.version}
     return change(
         _DECIDE_AGAIN,
@@ -92,8 +92,8 @@ def has_preview(task_id: int) -> bool:
 
 
 def with_edited(approval: NewQuestion, edited: dict[str, Any] | None) -> NewQuestion:
-    """The approval, about these arguments instead of the client's own. If nobody decides, they do not run: the rule's
-    word is about the call that the client made."""
+    """The approval, about these arguments instead of the client's own. If nobody decides, the call is denied even if
+    the rule would let it run, because the rule means the call that the client made."""
     if edited is None:
         return approval
     params = {**approval.params, "edited": edited}
@@ -103,16 +103,16 @@ def with_edited(approval: NewQuestion, edited: dict[str, Any] | None) -> NewQues
 
 
 def _again(approval: NewQuestion, task: Task) -> NewQuestion:
-    """The approval, which says why it is asked for only now: the bypass that let the call pass is over, or the rules
-    decided the call again."""
+    """The approval with the reason why it is asked for only now: the bypass that let the call pass is over, or the
+    rules decided the call again."""
     if passed(task.decided) is not None:
         return replace(approval, params={**approval.params, "asked_again": "bypass_over"})
     return replace(approval, params={**approval.params, "decided": {**approval.params["decided"], "again": True}})
 
 
 def approval_stands(tenant_id: int, public_id: str, approval: NewQuestion, verdict: Verdict) -> bool:
-    """Whether people have approved the call of this task in the way in which `approval` would ask them now; `False` if
-    the task was purged."""
+    """Whether people have already approved the call of this task as `approval` would ask them to; `False` if the task
+    was purged."""
     task = Task.objects.filter(tenant_id=tenant_id, public_id=public_id).first()
     return task is not None and _stands(task, approval, verdict)
 
@@ -133,7 +133,7 @@ def _stands(task: Task, approval: NewQuestion, verdict: Verdict) -> bool:
     before.pop("asked_again", None)
     before.pop("permit", None)
     before.pop("edited", None)  # the claim holds what runs to what was approved
-    # Where a first group did not decide in time, the rule named that one.
+    # The rule named the first group, if that did not decide in time and another group was asked.
     group = (decided or {}).get("escalated_from", last["group"])
     if (group, last["quorum"]) != (approval.group, approval.quorum):
         return False

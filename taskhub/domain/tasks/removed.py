@@ -15,8 +15,8 @@ ENDED_AT_ONCE: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class LiveCalls:
-    """The calls of a server that have not ended, `COUNTED` at most: `running` are those that a worker has, `deferred`
-    those that the server runs as tasks of its own, `waiting` all others, whether they are queued or wait for an
+    """The calls of a server that have not ended, at most `COUNTED`: `running` counts those that a worker has,
+    `deferred` those that the server runs as tasks of its own, `waiting` all others, which are queued or wait for an
     answer."""
 
     waiting: int
@@ -39,7 +39,8 @@ def live_calls(server_id: int) -> LiveCalls:
 
 
 def end_calls_of_removed(server_id: int, *, actor: Actor) -> int:
-    """Fault the calls of a removed server that no worker has, `ENDED_AT_ONCE` at most; returns how many. Further ones,
-    and calls that come back to the queue later, are ended by the claims of workers. A call that a worker has goes on:
-    its result is stored. A server that runs one as a task of its own is asked to cancel it (`worker.polling`)."""
+    """Fault the calls of a removed server that no worker has, at most `ENDED_AT_ONCE`; returns how many. Other calls,
+    and those that come back to the queue later, are ended by the claims of workers. A call that a worker has goes on:
+    its result is stored. If the server runs a call as a task of its own, it is asked to cancel that
+    (`worker.polling`)."""
     return change(_END, None, server=server_id, most=ENDED_AT_ONCE, who=who(actor))

@@ -14,12 +14,12 @@ from taskhub.store.models import Task
 
 
 def rerun_task(tenant_id: int, public_id: str, actor: Actor) -> TaskRecord:
-    """Create a task with the same tool and owner, and the arguments with which the old one ran: edited ones, if people
-    approved such. The old task stays as it is.
+    """Create a task with the same tool and owner, and the arguments with which the old task ran: edited ones, if people
+    approved those. The old task stays as it is.
 
     The present rules and the tool's present policy apply, so approval is asked for again. The old task's idempotency
     key and answers are not reused. Raises `NotFound` for another tenant's task, `Refused` while the task is live, if
-    its tool is disabled or gone, or if a rule denies the call, and what `create_task` raises.
+    its tool is disabled or gone, or if a rule denies the call, and whatever `create_task` raises.
     """
     old = (
         Task.objects.select_related("tool__server", "context").filter(public_id=public_id, tenant_id=tenant_id).first()

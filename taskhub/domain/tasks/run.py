@@ -33,7 +33,7 @@ LINES_KEPT = 2_000
 """Log lines stored per task; later ones are dropped."""
 
 UNDECIDED_SECONDS = 10.0
-"""The time in the queue of a task about which the rules could not be asked."""
+"""Seconds after which a task is claimed again for which the rules could not be evaluated."""
 
 
 class _Taken(NamedTuple):
@@ -174,8 +174,8 @@ def claim_tasks(
 
 
 def _decided(claims: list[Claim], outdated: Collection[int | None], actor: Actor) -> list[Claim]:
-    """Those of the claimed tasks that may run, once the rules have decided those in `outdated` again. A task for which
-    that fails returns to the queue."""
+    """The claimed tasks that may run, after the rules have decided those in `outdated` again. A task for which that
+    fails returns to the queue."""
     rules: dict[int, Rules] = {}
     left = []
     for claim in claims:
@@ -187,7 +187,7 @@ def _decided(claims: list[Claim], outdated: Collection[int | None], actor: Actor
                 logger.exception("task %s: the rules could not decide it again", claim.public_id)
                 release(claim, started=False, delay_seconds=UNDECIDED_SECONDS, reason=words("undecided"), actor=actor)
                 continue
-            # The rule that decides now need not have the preview of the one that did.
+            # The rule that decides now may have no preview, even if the one that decided before had one.
             left.append(replace(claim, previewed=claim.previewed and has_preview(claim.task_id)))
         else:
             left.append(claim)
@@ -230,7 +230,7 @@ def note(claim: Claim, lines: Sequence[LogLine]) -> bool:
 
 
 def goes_on_by_tools(task_id: int) -> bool:
-    """Whether the task is of a plain call whose client is listed the hub's own tools."""
+    """Whether the task is of a plain call whose client sees the hub's own tools."""
     return _GOES_ON_BY_TOOLS(task=task_id, listed=settings.TASKHUB_HUB_TOOLS)
 
 
@@ -331,8 +331,8 @@ def fault(claim: Claim, error: dict[str, Any], *, kind: str = "", actor: Actor) 
 
 
 def settle_cancel(claim: Claim, *, message: str, actor: Actor) -> bool:
-    """End the task as cancelled, after the tool has stopped as requested. Returns `False` if that was not requested, or
-    the lease is lost."""
+    """End the task as cancelled, after the tool has stopped as requested. Returns `False` if no cancellation was
+    requested, or the lease is lost."""
     return change(_SETTLE, claim.task_id, task=claim.task_id, epoch=claim.epoch, message=message, who=who(actor))
 
 
@@ -368,7 +368,7 @@ def lose(claim: Claim, *, told: str, actor: Actor) -> bool:
 
 
 def outcome_seconds() -> float:
-    """How long people are asked whether a tool ran, before its task fails; 0 if they are not asked."""
+    """Seconds for which people are asked whether a tool ran, before its task fails; 0 if they are not asked."""
     return settings.TASKHUB_OUTCOME_HOURS * 3_600.0
 
 

@@ -84,10 +84,10 @@ t.context_id = :context AND t.revision = any(:revisions) AND t.handle AND t.id <
 */
 
 -- read: handed_out(context bigint, revisions text[], before bigint, looked_at int, most int) -> list[TaskRecord]
--- The newest tasks that have not expired for their owner. Mostly they are among the client's newest tasks (`newest`).
--- If those are of other revisions or expired, as after a long pause, nothing tells how far down the next task is: then
--- tasks are found by their expiry (`further`), which leaves out all the history. The condition uses
--- statement_timestamp(), since the volatile clock_timestamp() cannot bound an index scan.
+-- The newest tasks that have not expired for their owner. Usually they are among the client's newest tasks (`newest`).
+-- If those are of other revisions or expired, as after a long pause, the next one may be far down: then tasks are found
+-- by their expiry (`further`), which leaves out all the history. The condition uses statement_timestamp(), since the
+-- volatile clock_timestamp() cannot bound an index scan.
 WITH newest AS MATERIALIZED (
     SELECT n.id
     FROM (
@@ -209,13 +209,13 @@ SELECT r_n AS n, r_existed AS existed, r_reused AS reused, r_id AS id, r_created
 FROM join_or_create_tasks(:wanted, :who);
 
 -- read: count_live_tasks(context bigint) -> int
--- The comparison of digests, which is always true, is one that only the index of live tasks has: a plan made while
--- nothing was counted could take another index, and read all tasks that the client ever had.
+-- The comparison of digests is always true. Only the index of live tasks has that column: a plan made while nothing was
+-- counted could otherwise take another index, and read all tasks that the client ever had.
 SELECT count(*) FROM task AS t
 WHERE t.context_id = :context AND t.ended_at IS NULL AND t.arguments_digest >= ''::bytea;
 
 -- read: count_open_approvals(context bigint) -> int
--- From the tasks on, since a client has few that live; a plan for few open questions would read all of them.
+-- Begins with the tasks, since a client has few live ones; a plan for few open questions would read all of them.
 SELECT count(*) FROM task AS t CROSS JOIN LATERAL (
     SELECT q.id FROM question AS q WHERE q.task_id = t.id AND q.state = 'open' AND q.kind = 'approval' OFFSET 0
 ) AS o
@@ -355,7 +355,7 @@ LEFT JOIN tool AS p ON p.server_id = s.id AND p.name = coalesce(q.params #>> '{d
 */
 
 -- write: take_previews(worker text, worker_seconds float8, most int) -> list[_Due]
--- As take_checks. What a client keeps at its server, only the worker with its session can look at.
+-- As take_checks. Only the worker with the client's session can read what the client keeps at its server.
 WITH due AS MATERIALIZED (
     SELECT w.question_id
     FROM preview AS w
@@ -381,7 +381,7 @@ FROM taken AS k JOIN {preview_tables} ON q.id = k.question_id
 ORDER BY k.question_id;
 
 -- read: approved_preview(task bigint) -> _Due | None
--- The preview that people approved last; none where nobody did, such as when the rule let the call run.
+-- The preview that people approved last; no row if nobody did, such as when the rule let the call run.
 SELECT {preview_call}, 0 AS tries, '' AS problem, encode(w.digest, 'hex') AS digest
 FROM {preview_tables} JOIN preview AS w ON w.question_id = q.id AND w.ended_at IS NOT NULL
 WHERE q.id = (

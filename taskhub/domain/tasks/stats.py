@@ -12,7 +12,7 @@ from taskhub.store import statements
 
 HOURS = 24
 _LATE = timedelta(minutes=1)
-"""How long after its end an hour counts as over: by then every task that ended in it is committed."""
+"""How long after its end an hour counts as over: by then every task that ended in that hour is committed."""
 
 _FOREVER = datetime.max.replace(tzinfo=UTC)
 
@@ -20,7 +20,7 @@ _FOREVER = datetime.max.replace(tzinfo=UTC)
 @dataclass(frozen=True, slots=True)
 class Numbers:
     """The present numbers of a tenant's tasks, workers, servers, tools and tokens. `unruled`: tasks whose outcome is
-    unknown and waits for a ruling; they are among `waiting_people`. `ever`: there was a task."""
+    unknown and waits for a ruling; they are among `waiting_people`. `ever`: whether there was ever a task."""
 
     working: int
     waiting_people: int
@@ -56,7 +56,7 @@ class Hour:
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """A tool that failed in the last 24 hours: how often, of how many calls, and its latest failure."""
+    """A tool that failed in the last 24 hours: its number of failures, its number of calls, and its latest failure."""
 
     tool_name: str
     failed: int

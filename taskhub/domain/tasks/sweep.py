@@ -16,9 +16,10 @@ _PURGE = statements.rowcount("purge_tasks")
 
 
 def sweep(*, limit: int = 500) -> int:
-    """Requeue tasks of lost workers, or ask people whether they ran; force overdue cancellations, close overdue
-    questions, or do what the rule that asked says of them; fault tasks that expired before they ran, and make sure that
-    runnable tasks have a wake-up. Safe to run in any number of processes at once. Returns how many tasks changed."""
+    """Make the changes that are due. Requeue tasks of lost workers, or ask people whether they ran; force overdue
+    cancellations; close overdue questions, or do what their rule says for that case; fault tasks that expired before
+    they ran; make sure that runnable tasks have a wake-up. Safe to run in any number of processes at once. Returns how
+    many tasks changed."""
     return change(
         _SWEEP, grace_seconds=CANCEL_GRACE_SECONDS, most=limit, outcome_seconds=outcome_seconds(), who=who(ACTOR)
     )

@@ -12,7 +12,7 @@ CREATE OR REPLACE FUNCTION th_lives(p_worker text) RETURNS boolean LANGUAGE sql 
 $$;
 
 -- Gives the client's session at the server to p_worker, unless another living worker has it. Returns whether it did,
--- and why the session of before was lost, empty if there was none.
+-- and why the earlier session was lost, empty if there was none.
 CREATE OR REPLACE FUNCTION take_session(p_server bigint, p_context bigint, p_worker text)
 RETURNS TABLE (granted boolean, lost text) LANGUAGE plpgsql AS $$
 DECLARE

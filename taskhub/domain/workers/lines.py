@@ -1,4 +1,4 @@
-"""What commands say to people: their standard error, and what they print besides messages."""
+"""What commands write: lines to their standard error, and lines to their output that are no messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from taskhub.store import statements
 KEPT: Final = 200
 """The most lines of one server that are kept."""
 KEPT_DAYS: Final = 7
-"""How long a line is kept."""
+"""Days for which a line is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ _LINES = statements.many("server_lines", LineRow)
 
 
 def store_lines(server_id: int, texts: Sequence[str], *, worker: str) -> None:
-    """Add lines of a server's processes in this worker, and drop the oldest beyond `KEPT`. Of a removed server none are
-    added."""
+    """Add lines of a server's processes in this worker, and drop the oldest beyond `KEPT`. No lines are added for a
+    removed server."""
     clean = [text.replace("\0", "\ufffd") for text in texts[-KEPT:]]
     if clean:
         _STORE(server=server_id, worker=worker, texts=clean, most=KEPT)

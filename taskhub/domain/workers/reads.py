@@ -47,12 +47,12 @@ class WorkerRow:
     stopped_at: datetime | None
     state: str
     processes: int
-    """Processes of commands that clients have in it."""
+    """Processes of commands that run in this worker for clients."""
     memory: int
-    """Their bytes of memory together, as far as they are known."""
+    """Bytes of memory of these processes together, as far as they are known."""
     running: tuple[RunningTask, ...] = ()
     others: int = 0
-    """Tasks that it holds besides those listed: of other tenants, or too many to list."""
+    """Tasks that the worker holds besides those listed: of other tenants, or too many to list."""
 
 
 @dataclass(frozen=True, slots=True)

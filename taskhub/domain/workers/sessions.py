@@ -1,4 +1,4 @@
-"""The sessions of clients at servers: which worker has which, and why those of before were lost."""
+"""The sessions of clients at servers: which worker has which, and why earlier ones were lost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from taskhub.store import statements
 
 KEPT_DAYS: Final = 7
-"""How long the row of a session that ended is kept, so that the client's next call can be told why."""
+"""Days for which the row of an ended session is kept, so that the client's next call can be told why it ended."""
 
 SHOWN: Final = 100
 """The most sessions of one server that are listed."""
@@ -23,7 +23,8 @@ class _Taken(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """A client's session at a server, open or ended within a day. `why` it ended is empty while it is open."""
+    """A client's session at a server, open or ended within a day. `why`: the reason why it ended; empty while it is
+    open."""
 
     client: str
     worker: str
@@ -44,19 +45,19 @@ _SESSIONS = statements.many("upstream_sessions", SessionRow)
 
 
 def take_session(server_id: int, context_id: int, *, worker: str) -> str | None:
-    """Take the client's session at the server for this worker: its calls go to no other worker that lives. Returns why
-    the one of before was lost, empty if there was none; `None` if another living worker has it."""
+    """Take the client's session at the server for this worker: the client's calls go to no other living worker. Returns
+    why the earlier session was lost, empty if there was none; `None` if another living worker has the session."""
     taken = _TAKE(server=server_id, context=context_id, worker=worker)
     return taken.lost if taken.granted else None
 
 
 def session_opened(server_id: int, context_id: int, *, worker: str, pid: int) -> None:
-    """Store the process that the session is."""
+    """Store the id of the process that serves the session."""
     _OPENED(server=server_id, context=context_id, worker=worker, pid=pid)
 
 
 def session_ended(server_id: int, context_id: int, *, worker: str, why: str) -> None:
-    """Store why the session ended. With no reason it was never opened, and is forgotten."""
+    """Store why the session ended. An empty reason means that it was never opened: its row is deleted."""
     if why:
         _ENDED(server=server_id, context=context_id, worker=worker, why=why[:200])
     else:

@@ -122,7 +122,7 @@ ORDER BY s.ended_at DESC NULLS FIRST, s.opened_at LIMIT :most;
 -- What commands say
 
 -- write: store_lines(server bigint, worker text, texts text[], most int) -> None
--- Keeps the newest of the server, with those that this call adds.
+-- Keeps the newest lines of the server, with those that this call adds.
 WITH old AS (
     DELETE FROM server_line WHERE server_id = :server AND id <= (
         SELECT id FROM server_line WHERE server_id = :server

@@ -44,3 +44,25 @@ document.addEventListener(
   },
   true,
 );
+
+// The calls that are decided together: how many are selected, and all at once.
+const boxes = () => [...document.querySelectorAll(".alike input[type=checkbox]")];
+function count() {
+  const said = document.querySelector("[data-selected]");
+  if (!said) return;
+  const selected = boxes().filter((box) => box.checked).length;
+  said.hidden = false;
+  said.textContent = `${selected} of ${boxes().length} selected`;
+}
+document.addEventListener("change", (event) => {
+  if (event.target.matches(".alike input[type=checkbox]")) count();
+});
+document.addEventListener("click", (event) => {
+  if (!event.target.closest("[data-select-all]")) return;
+  event.preventDefault();
+  const all = boxes();
+  const check = all.some((box) => !box.checked);
+  for (const box of all) box.checked = check;
+  count();
+});
+count();

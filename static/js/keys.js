@@ -31,6 +31,9 @@ const KEYS = {
   a: () => document.querySelector("[data-key=a]")?.focus(),
   r: () => document.querySelector("[data-key=r]")?.focus(),
   e: () => document.querySelector("[data-key=e]")?.focus(),
+  s: () => document.querySelector("[data-key=s]")?.click(),
+  x: () => document.activeElement?.closest("tr")?.querySelector("input[type=checkbox]")?.click(),
+  X: () => document.querySelector("[data-select-all]")?.click(),
 };
 
 document.addEventListener("keydown", (event) => {

@@ -6,6 +6,7 @@ from django.urls import path
 
 from taskhub.console.views import (
     account,
+    alike,
     applications,
     audit,
     bypass,
@@ -40,6 +41,8 @@ urlpatterns = [
     path("inbox/<int:pk>/", inbox.inbox, name="inbox-question"),
     path("inbox/task/<str:public_id>/", inbox.of_task, name="inbox-of-task"),
     path("inbox/<int:pk>/state", inbox.question_state, name="inbox-state"),
+    path("inbox/<int:pk>/next", inbox.skip, name="inbox-next"),
+    path("inbox/<int:pk>/alike", alike.alike, name="inbox-alike"),
     path("inbox/<int:pk>/answer", inbox.answer, name="inbox-answer"),
     path("inbox/<int:pk>/decide", inbox.decide, name="inbox-decide"),
     path("inbox/<int:pk>/edit", inbox.edit, name="inbox-edit"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Final
 
 from taskhub.control.caller import Caller
@@ -15,6 +17,8 @@ from taskhub.domain.tasks import edits
 from taskhub.domain.tasks.edits import Proposal
 from taskhub.lib.signs import without_invisible
 
+_SEARCHED: Final = 10_000
+"""The most approvals among which those that were selected are looked for."""
 _STILL_RUNNING: Final = "The preview is still running: wait until it is here, then decide."
 
 
@@ -63,6 +67,36 @@ def decide_approval(
     if outcome is AnswerOutcome.PREVIEWING:
         raise Invalid(_STILL_RUNNING, field="verdict")
     return outcome
+
+
+def find_alike(caller: Caller, item: InboxItem) -> tuple[InboxItem, ...]:
+    """The approvals that the caller may decide together with this one (`inbox.alike`), at most `inbox.SHOWN`."""
+    return () if caller.person is None else inbox.alike(caller.person, item.id)
+
+
+def decide_alike(
+    caller: Caller, question_ids: Sequence[int], *, approve: bool, reason: str = ""
+) -> Counter[AnswerOutcome]:
+    """Approve or reject approvals that are alike, each as `decide_approval` does. Returns how many had each outcome: a
+    question that somebody else decides meanwhile is `LATE`, and keeps no other from being decided.
+
+    Raises `Invalid`, and decides nothing, if there are none or more than `inbox.SHOWN`, if those still open are not all
+    alike, or for a rejection without a reason; `Forbidden` or `NotFound` if one is not for the caller.
+    """
+    if not question_ids:
+        raise Invalid("Select at least one call.", field="question")
+    if len(question_ids) > inbox.SHOWN:
+        raise Invalid(f"At most {inbox.SHOWN} calls are decided at once.", field="question")
+    items = [find_question(caller, question_id) for question_id in dict.fromkeys(question_ids)]
+    early = Counter(outcome for item in items if (outcome := closed_to(caller, item)))
+    is_open = [item for item in items if item.mine]
+    if not is_open:
+        return early
+    assert caller.person is not None
+    same = {one.id for one in inbox.alike(caller.person, is_open[0].id, limit=_SEARCHED)}
+    if any(item.id not in same for item in is_open):
+        raise Invalid("These calls are not all alike: decide each by itself.", field="question")
+    return Counter(decide_approval(caller, item, approve=approve, reason=reason) for item in items)
 
 
 def _check_preview(item: InboxItem, seen: str) -> None:

@@ -41,6 +41,8 @@ MATRIX = [
     ("GET", "/inbox/count", {}, ANSWER),
     ("GET", "/inbox/{form}/", {}, ANSWER),
     ("GET", "/inbox/{form}/state", {}, ANSWER),
+    ("GET", "/inbox/{form}/next", {}, ANSWER),
+    ("GET", "/inbox/{approval}/alike", {}, APPROVE),
     ("POST", "/inbox/{form}/answer", {"action": "decline"}, ANSWER),
     ("POST", "/inbox/{approval}/decide", {"verdict": "approve"}, APPROVE),
 ]

@@ -58,6 +58,10 @@ USE_CASES: dict[str, tuple[set[str], UseCase]] = {
         {"approver", "admin"},
         lambda by, on: questions.decide_approval(by, on.approval(by), approve=True),
     ),
+    "questions.decide_alike": (
+        {"approver", "admin"},
+        lambda by, on: questions.decide_alike(by, [on.approval(by).id], approve=True),
+    ),
     "questions.edit_call": (
         {"approver", "admin"},
         lambda by, on: edit_call(by, on.editable(by)),
@@ -180,6 +184,7 @@ READS = {
     "rules.approver_warnings",
     "rules.rule_warnings",
     "servers.find_server",
+    "questions.find_alike",
     "questions.find_question",
     "questions.find_question_of_task",
     "questions.check_ruling",

@@ -40,6 +40,17 @@ class TaskFilters(Filters):
     state = forms.CharField(required=False, widget=forms.HiddenInput(attrs={"form": "filters"}))
 
 
+class InboxFilters(Filters):
+    """Filters of the open questions in the inbox."""
+
+    q = Typed(label="Search", attrs={**SEARCH, "id": "q", "placeholder": "Words of the call or the question"})
+    tool = picked((), label="Tool")
+    client = picked((), label="Client")
+    kind = picked((), label="Kind")
+    risk = picked((), label="Risk")
+    queue = forms.CharField(required=False, widget=forms.HiddenInput)
+
+
 class ClientFilters(Filters):
     """Filters of the client list."""
 

@@ -12,8 +12,10 @@ from typing import Any, Final
 from django import forms
 from django.utils.html import format_html
 
+from taskhub.core.errors import Invalid
 from taskhub.domain.questions.forms import Field, field_problem
 from taskhub.lib import signs
+from taskhub.lib.numbers import whole
 from taskhub.lib.signs import spelled
 
 RADIO_CHOICES: Final = 5
@@ -135,6 +137,31 @@ class DecisionForm(forms.Form):
         self.fields["confirmed"].help_text = format_html(
             "This call is critical: to approve it, type <code>{}</code>", spelled(confirms)
         )
+
+
+class AlikeForm(forms.Form):
+    """Approves or rejects the selected approvals, which are alike."""
+
+    verdict = forms.ChoiceField(
+        choices=[("approve", "Approve"), ("reject", "Reject")],
+        error_messages={"required": "Choose approve or reject.", "invalid_choice": "Choose approve or reject."},
+    )
+    reason = forms.CharField(
+        required=False,
+        max_length=1_000,
+        label="Reason",
+        widget=forms.Textarea(attrs={"rows": 2}),
+        help_text="Required to reject, and the same for all. The callers see it; always kept in the audit log.",
+    )
+
+    def __init__(self, data: Any = None) -> None:
+        super().__init__(data)
+        self.picked = [number for text in data.getlist("question") if (number := whole(text))] if data else []
+        """The ids of the selected questions. What is no number counts as not selected."""
+
+    def refuse(self, error: Invalid) -> None:
+        """Show why nothing was decided, beside the reason if that is wrong."""
+        self.add_error("reason" if error.data.get("field") == "reason" else None, error.message)
 
 
 class RulingForm(forms.Form):

@@ -11,7 +11,6 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from taskhub.console import content, story
@@ -21,6 +20,7 @@ from taskhub.console.forms.edits import EditForm
 from taskhub.console.forms.questions import RulingForm
 from taskhub.console.htmx import leave, partial_or_page, wants_partial
 from taskhub.console.questions import words_of
+from taskhub.console.queues import QUEUES, Queue, queue_of
 from taskhub.console.requests import ConsoleRequest
 from taskhub.console.templatetags.console import past, state_word
 from taskhub.control import questions
@@ -38,8 +38,6 @@ from taskhub.domain.tasks.detail import task_detail
 from taskhub.domain.tasks.edits import Proposal
 
 logger = logging.getLogger(__name__)
-
-QUEUES = {"mine": "For me", "all": "All open", "decided": "Decided"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +75,14 @@ def of_task(request: ConsoleRequest, public_id: str) -> HttpResponse:
     key = request.GET.get("key", "").replace("\0", "")
     found = questions.find_question_of_task(request.caller, public_id, key)
     return redirect("task-detail", public_id) if found is None else redirect("inbox-question", found)
+
+
+@require_safe
+@page("question.answer")
+def skip(request: ConsoleRequest, pk: int) -> HttpResponse:
+    """Redirect to the question that comes after `pk` in the queue."""
+    queue = queue_of(request)
+    return leave(request, queue.address(_next(request, questions.find_question(request.caller, pk), queue)))
 
 
 @require_safe
@@ -262,23 +268,31 @@ def rule(request: ConsoleRequest, pk: int) -> HttpResponse:
 
 
 def _inbox(request: ConsoleRequest, pk: int | None, *, ask: Ask | None = None, status: int = 200) -> HttpResponse:
-    queue = _queue(request)
-    items = queries.questions(request.person, queue)
+    queue = queue_of(request)
+    found = queries.questions(
+        request.person, queue.name, wanted=queue.wanted, after=queue.after, limit=queries.SHOWN + 1
+    )
+    items = found[: queries.SHOWN]
     if pk is not None:
         chosen: InboxItem | None = questions.find_question(request.caller, pk)
     else:
         chosen = questions.find_question(request.caller, items[0].id) if items else None
+    rows_only = wants_partial(request) and request.htmx.target == "inbox-list"
     context: dict[str, Any] = {
-        "here": _address(pk, queue),
+        "here": queue.address(pk),
         "queue": queue,
-        "in_queue": _in_queue(queue),
-        "queues": QUEUES,
-        "items": items,
+        "in_queue": queue.query(),
+        "tabs": [(word, queue.query(name=name, after=0), name == queue.name) for name, word in QUEUES.items()],
+        "items": [(item, queue.of(item)) for item in items],
+        "from_start": queue.query(after=0),
+        "unfiltered": Queue(queue.name, queries.EVERYTHING, "", 0).query(),
+        "further": queue.query(after=items[-1].id) if len(found) > len(items) else "",
+        "filters": None if rows_only or queue.name == "decided" else queue.filters(request),
         "chosen": chosen,
         "picked": pk is not None,
     }
     # When only the list is refetched on a hint, the open form is not replaced.
-    partial = "list" if request.htmx.target == "inbox-list" else "inbox"
+    partial = "list" if rows_only else "inbox"
     if chosen is None:
         return partial_or_page(request, "console/inbox.html", partial, context, status=status)
     try:
@@ -309,6 +323,7 @@ def _chosen(request: ConsoleRequest, item: InboxItem, ask: Ask | None) -> dict[s
         "sampling": _sampling(item) if item.kind is QuestionKind.SAMPLING else None,
         "link": _link(item),
         "can_see_rules": request.caller.may("server.view"),
+        "alike": _alike(request, item),
         **_would_wait(request, item),
         **_undecidable(item),
         **_approved(item),
@@ -316,6 +331,14 @@ def _chosen(request: ConsoleRequest, item: InboxItem, ask: Ask | None) -> dict[s
         **_replaced(item),
         **_lost(item),
     }
+
+
+def _alike(request: ConsoleRequest, item: InboxItem) -> int:
+    """How many approvals can be decided together with this one, itself among them; 0 if it is decided by itself."""
+    if not item.mine or item.kind is not QuestionKind.APPROVAL:
+        return 0
+    found = queries.alike(request.person, item.id, limit=1)
+    return found[0].alike if found else 0
 
 
 def _preview(item: InboxItem) -> dict[str, Any]:
@@ -361,26 +384,10 @@ def _edit_form(item: InboxItem, data: Any) -> EditForm:
     return EditForm(item.asking, schema, item.runs_with, data)
 
 
-def _queue(request: ConsoleRequest) -> str:
-    queue = request.GET.get("queue", "mine")
-    return queue if queue in QUEUES else "mine"
-
-
-def _address(pk: int | None, queue: str) -> str:
-    here = reverse("inbox") if pk is None else reverse("inbox-question", args=[pk])
-    return here + _in_queue(queue)
-
-
-def _in_queue(queue: str) -> str:
-    return "" if queue == "mine" else f"?queue={queue}"
-
-
-def _next(request: ConsoleRequest, item: InboxItem, queue: str) -> int | None:
-    """The id of the question after `item` in the queue, or of the last one if there is none after it; `None` if the
-    queue is empty."""
-    items = queries.questions(request.person, queue)
-    after = (each for each in items if (each.opened_at, each.id) > (item.opened_at, item.id))
-    found = next(after, items[-1] if items else None)
+def _next(request: ConsoleRequest, item: InboxItem, queue: Queue) -> int | None:
+    """The id of the question after `item` in the queue; after the last one, of the first. `None` if it is empty."""
+    name = "mine" if queue.name == "decided" else queue.name
+    found = queries.following(request.person, name, wanted=queue.wanted, after=item.id)
     return None if found is None else found.id
 
 
@@ -448,9 +455,9 @@ def _settled(request: ConsoleRequest, item: InboxItem, outcome: AnswerOutcome, w
         words = "You have already decided this." if outcome is AnswerOutcome.TWICE else f"{_closed_words(item)}."
     call = f"{item.tool_name} ({item.called})" if item.called else item.tool_name
     tell(request, f"{call} for {item.client}: {words}", extra_tags=item.public_id)
-    queue = _queue(request)
-    following = _next(request, item, "mine" if queue == "decided" else queue)
-    address = _address(following, queue)
+    queue = queue_of(request)
+    following = _next(request, item, queue)
+    address = queue.address(following)
     if not wants_partial(request):
         return leave(request, address)
     response = _inbox(request, following)

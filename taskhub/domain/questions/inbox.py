@@ -15,7 +15,12 @@ from taskhub.domain.foreign import Foreign, foreign
 from taskhub.store import statements
 
 SHOWN: Final = 100
+FOLD: Final = 3
+"""From how many approvals on that are alike a list shows one row for all of them."""
+CHOICES: Final = 1_000
+"""The most pairs of a tool and a client that are read for the filters of a queue."""
 _ALL_OF_IT: Final = 2**31 - 1
+_UNFOLDED: Final = 2**31 - 1
 
 
 class Obstacle(StrEnum):
@@ -85,6 +90,13 @@ class InboxItem:
     message: str
     last_actor: str
     last_verdict: str
+    alike: int = 1
+    """In a list of open questions: how many approvals differ from this one in arguments only, itself among them."""
+
+    @property
+    def folded(self) -> bool:
+        """Whether a list shows this one alone of those that are alike."""
+        return self.alike >= FOLD
 
     @property
     def mine(self) -> bool:
@@ -148,11 +160,37 @@ class InboxItem:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InboxFilter:
+    """What a queue is narrowed to; an empty value narrows nothing."""
+
+    tool: str = ""
+    client: int = 0
+    kind: str = ""
+    risk: str = ""
+    """Of approvals, the risk that the rule names."""
+    words: tuple[str, ...] = ()
+    """Each must stand in the call: in its id, tool, server, client, group, in what is asked, or within the first
+    `calls.BEGINNING` characters of its arguments. Case does not matter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """A tool and a client whose calls stand in a queue."""
+
+    tool: str
+    client_id: int
+    client: str
+
+
+EVERYTHING: Final = InboxFilter()
+
 _READ = {"asked": foreign, "arguments": calls.begun}
 _COUNT = statements.one("count_mine", int)
 _MINE_OF_TASK = statements.many("mine_of_task", int)
-_MINE = statements.many("inbox_mine", InboxItem, convert=_READ)
-_ALL = statements.many("inbox_all", InboxItem, convert=_READ)
+_OPEN = statements.many("inbox_open", InboxItem, convert=_READ)
+_ALIKE = statements.many("inbox_alike", InboxItem, convert=_READ)
+_CHOICES = statements.many("inbox_choices", Asker)
 _DECIDED = statements.many("inbox_decided", InboxItem, convert=_READ)
 _ONE = statements.maybe("inbox_question", InboxItem, convert=_READ)
 _OF_TASK = statements.maybe("question_of_task", int)
@@ -169,11 +207,56 @@ def mine_of(person: Person, task_id: int) -> frozenset[int]:
     return frozenset(_MINE_OF_TASK(**_reader(person), task=task_id))
 
 
-def questions(person: Person, queue: str, *, limit: int = SHOWN) -> tuple[InboxItem, ...]:
+def questions(
+    person: Person, queue: str, *, wanted: InboxFilter = EVERYTHING, after: int = 0, limit: int = SHOWN
+) -> tuple[InboxItem, ...]:
     """The questions in a queue: `mine` or `all` open ones of the tenant, the oldest first, or the last `decided`, the
-    newest first."""
-    read = {"mine": _MINE, "all": _ALL, "decided": _DECIDED}[queue]
-    return tuple(read(**_reader(person), arguments=calls.BEGINNING, most=limit))
+    newest first, which no filter narrows. Of open approvals that are alike, from `FOLD` on, only the oldest is there.
+    `after`: only those that come after this question."""
+    if queue == "decided":
+        return tuple(_DECIDED(**_reader(person), arguments=calls.BEGINNING, most=limit, after=after))
+    return _open(person, queue, wanted, after=after, limit=limit, fold=FOLD)
+
+
+def following(person: Person, queue: str, *, wanted: InboxFilter = EVERYTHING, after: int) -> InboxItem | None:
+    """The question that comes after this one in a queue of open questions, in which nothing is folded; after the last
+    one, the first. `None` if the queue is empty."""
+    for start in (after, 0):
+        if found := _open(person, queue, wanted, after=start, limit=1, fold=_UNFOLDED):
+            return found[0]
+    return None
+
+
+def alike(person: Person, question_id: int, *, limit: int = SHOWN) -> tuple[InboxItem, ...]:
+    """The approvals that wait for the person and differ from this one in arguments only, itself among them, the oldest
+    first: same client, tool and definition, asked by the same rule in the same version, with the same group and quorum.
+    Empty if this one does not wait for the person, or is decided by itself: a critical call, one with a preview, with
+    edited arguments, with answers that came along, or with long arguments, and one that is asked again."""
+    return tuple(_ALIKE(**_reader(person), arguments=calls.BEGINNING, most=limit, question=question_id))
+
+
+def askers(person: Person, queue: str) -> tuple[Asker, ...]:
+    """The tools and clients whose calls stand in a queue of open questions, at most `CHOICES` pairs."""
+    return tuple(_CHOICES(**_reader(person), everything=queue != "mine", most=CHOICES))
+
+
+def _open(
+    person: Person, queue: str, wanted: InboxFilter, *, after: int, limit: int, fold: int
+) -> tuple[InboxItem, ...]:
+    found = _OPEN(
+        **_reader(person),
+        arguments=calls.BEGINNING,
+        most=limit,
+        everything=queue != "mine",
+        tool=wanted.tool,
+        client=wanted.client,
+        kind=wanted.kind,
+        risk=wanted.risk,
+        words=[word.lower() for word in wanted.words],
+        after=after,
+        fold=fold,
+    )
+    return tuple(found)
 
 
 def question(person: Person, question_id: int) -> InboxItem | None:

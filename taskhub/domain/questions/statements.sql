@@ -63,27 +63,80 @@ SELECT count(*) FROM question AS q WHERE q.tenant_id = :tenant AND {mine};
 --     -> list[int]
 SELECT q.id FROM question AS q WHERE q.tenant_id = :tenant AND q.task_id = :task AND {mine};
 
--- read fresh: inbox_mine(tenant bigint, user bigint, groups text[], approve boolean, manage boolean, arguments int,
---     most int) -> list[InboxItem]
-SELECT {inbox_columns} FROM {inbox}
-WHERE q.tenant_id = :tenant AND {mine}
+-- What approvals have in common that people may decide together; NULL for what is decided one at a time, such as calls
+-- with long arguments, since the table of differences shows arguments whole.
+/* fragment: alike
+CASE WHEN q.kind = 'approval' AND q.closed_at IS NULL AND q.params #> '{decided,rule}' IS NOT NULL
+          AND coalesce(q.params #>> '{decided,risk}', 'low') <> 'critical'
+          AND q.params #> '{decided,preview}' IS NULL AND q.params -> 'edited' IS NULL
+          AND q.params -> 'changed' IS NULL AND t.answers IS NULL AND length(t.arguments::text) <= :arguments
+     THEN jsonb_build_array(t.context_id, t.tool_id, q.definition_digest, q."group", q.quorum,
+                            q.params -> 'permit' IS NULL, q.params #> '{decided,version}',
+                            q.params #> '{decided,rule}', q.params #> '{decided,doubt}')::text END
+*/
+/* fragment: wanted
+(:tool = '' OR t.tool_name = :tool) AND (:client = 0 OR t.context_id = :client) AND (:kind = '' OR q.kind = :kind)
+AND (:risk = '' OR q.kind = 'approval' AND coalesce(q.params #>> '{decided,risk}', 'low') = :risk)
+AND (cardinality(:words) = 0 OR (
+    SELECT bool_and(position(w IN lower(concat_ws(
+        ' ', t.public_id, t.tool_name, s.name, c.name, q."group", q.params ->> 'message',
+        q.params #>> '{decided,sentence}', left(t.arguments::text, :arguments)))) > 0)
+    FROM unnest(:words) AS w))
+*/
+
+-- read fresh: inbox_open(tenant bigint, user bigint, groups text[], approve boolean, manage boolean, arguments int,
+--     most int, everything boolean, tool text, client bigint, kind text, risk text, words text[], after bigint,
+--     fold int) -> list[InboxItem]
+-- The open questions, or only those that wait for the person, after the question `after`. Of `fold` approvals or more
+-- that are alike only the first.
+SELECT {inbox_columns}, f.alike FROM {inbox}
+JOIN (
+    SELECT o.id, o.alike FROM (
+        SELECT q.id, q.opened_at, count(*) OVER same AS alike,
+               row_number() OVER (same ORDER BY q.opened_at, q.id) AS place
+        FROM question AS q
+        JOIN task AS t ON t.id = q.task_id
+        JOIN auth_context AS c ON c.id = t.context_id
+        JOIN tool AS b ON b.id = t.tool_id
+        JOIN server AS s ON s.id = b.server_id
+        WHERE q.tenant_id = :tenant AND q.closed_at IS NULL AND (:everything OR {obstacle} = '') AND {wanted}
+        WINDOW same AS (PARTITION BY coalesce({alike}, q.id::text))
+    ) AS o
+    WHERE (o.alike < :fold OR o.place = 1)
+      AND (:after = 0 OR (o.opened_at, o.id) > (SELECT p.opened_at, p.id FROM question AS p WHERE p.id = :after))
+    ORDER BY o.opened_at, o.id LIMIT :most
+) AS f ON f.id = q.id
+ORDER BY q.opened_at, q.id;
+
+-- read fresh: inbox_alike(tenant bigint, user bigint, groups text[], approve boolean, manage boolean, arguments int,
+--     most int, question bigint) -> list[InboxItem]
+-- The approvals that wait for the person and are decided together with this one, itself among them.
+SELECT {inbox_columns}, count(*) OVER () AS alike FROM {inbox}
+WHERE q.tenant_id = :tenant AND {mine} AND {alike} = (
+    SELECT {alike} FROM question AS q JOIN task AS t ON t.id = q.task_id
+    WHERE q.id = :question AND q.tenant_id = :tenant
+)
 ORDER BY q.opened_at, q.id LIMIT :most;
 
--- read fresh: inbox_all(tenant bigint, user bigint, groups text[], approve boolean, manage boolean, arguments int,
---     most int) -> list[InboxItem]
-SELECT {inbox_columns} FROM {inbox}
-WHERE q.tenant_id = :tenant AND q.closed_at IS NULL
-ORDER BY q.opened_at, q.id LIMIT :most;
+-- read fresh: inbox_choices(tenant bigint, user bigint, groups text[], approve boolean, manage boolean,
+--     everything boolean, most int) -> list[Asker]
+SELECT DISTINCT t.tool_name AS tool, c.id AS client_id, c.name AS client
+FROM question AS q
+JOIN task AS t ON t.id = q.task_id
+JOIN auth_context AS c ON c.id = t.context_id
+WHERE q.tenant_id = :tenant AND q.closed_at IS NULL AND (:everything OR {obstacle} = '')
+ORDER BY t.tool_name, c.name LIMIT :most;
 
 -- read fresh: inbox_decided(tenant bigint, user bigint, groups text[], approve boolean, manage boolean, arguments int,
---     most int) -> list[InboxItem]
-SELECT {inbox_columns} FROM {inbox}
+--     most int, after bigint) -> list[InboxItem]
+SELECT {inbox_columns}, 1::bigint AS alike FROM {inbox}
 WHERE q.tenant_id = :tenant AND q.closed_at IS NOT NULL
+  AND (:after = 0 OR (q.closed_at, q.id) < (SELECT p.closed_at, p.id FROM question AS p WHERE p.id = :after))
 ORDER BY q.closed_at DESC, q.id DESC LIMIT :most;
 
 -- read fresh: inbox_question(tenant bigint, user bigint, groups text[], approve boolean, manage boolean, arguments int,
 --     question bigint) -> InboxItem | None
-SELECT {inbox_columns} FROM {inbox}
+SELECT {inbox_columns}, 1::bigint AS alike FROM {inbox}
 WHERE q.tenant_id = :tenant AND q.id = :question;
 
 -- read fresh: question_of_task(tenant bigint, task text, key text) -> int | None

@@ -1,0 +1,90 @@
+"""The queue of the inbox that a URL names: which questions, narrowed to what, from where on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from django.urls import reverse
+
+from taskhub.console import query
+from taskhub.console.forms.filters import InboxFilters
+from taskhub.console.questions import WORDS
+from taskhub.console.requests import ConsoleRequest
+from taskhub.core.rules import Risk
+from taskhub.domain.questions import inbox
+from taskhub.domain.questions.inbox import InboxFilter, InboxItem
+
+QUEUES: Final = {"mine": "For me", "all": "All open", "decided": "Decided"}
+MOST_WORDS: Final = 8
+"""Words of a search that are looked for; more are ignored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A queue as the URL has it. `after` is the question after which the list begins, 0 for its beginning."""
+
+    name: str
+    wanted: InboxFilter
+    text: str
+    after: int
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether a filter is set."""
+        return self.wanted != inbox.EVERYTHING
+
+    def query(self, *, name: str = "", after: int | None = None) -> str:
+        """The query string of this queue, or of the queue `name` with the same filters; empty for what the inbox shows
+        without one."""
+        queue, start = name or self.name, self.after if after is None else after
+        told = query.url(
+            queue="" if queue == "mine" else queue,
+            q=self.text,
+            tool=self.wanted.tool,
+            client=self.wanted.client or "",
+            kind=self.wanted.kind,
+            risk=self.wanted.risk,
+            after=start or "",
+        )
+        return "" if told == "?" else told
+
+    def address(self, question_id: int | None = None) -> str:
+        """The URL of the inbox with this queue, and a question of it beside the list."""
+        here = reverse("inbox") if question_id is None else reverse("inbox-question", args=[question_id])
+        return here + self.query()
+
+    def of(self, item: InboxItem) -> str:
+        """The URL of an item of a list: a question, or those that are alike."""
+        return reverse("inbox-alike" if item.folded else "inbox-question", args=[item.id]) + self.query()
+
+    def filters(self, request: ConsoleRequest) -> InboxFilters:
+        """The form above the list, with the tools and clients whose calls are in the queue."""
+        wanted = self.wanted
+        now = {"tool": wanted.tool, "client": wanted.client, "kind": wanted.kind, "risk": wanted.risk}
+        filters = InboxFilters({**now, "q": self.text, "queue": "" if self.name == "mine" else self.name})
+        found = inbox.askers(request.person, self.name)
+        tools = dict.fromkeys([*(one.tool for one in found), *([wanted.tool] if wanted.tool else [])])
+        filters.offer("tool", "Every tool", ((tool, tool) for tool in tools))
+        clients = {one.client_id: one.client for one in found}
+        filters.offer("client", "Every client", sorted(clients.items(), key=lambda client: client[1]))
+        filters.offer("kind", "Every kind", ((kind, words.name) for kind, words in WORDS.items()))
+        filters.offer("risk", "Any risk", ((str(risk), f"{risk.capitalize()} risk") for risk in Risk))
+        return filters
+
+
+def queue_of(request: ConsoleRequest) -> Queue:
+    """The queue that the URL names; what it says otherwise is ignored."""
+    name = query.choice(request, "queue", tuple(QUEUES)) or "mine"
+    after = query.number(request, "after") or 0
+    if name == "decided":
+        return Queue(name, inbox.EVERYTHING, "", after)
+    text = query.text(request, "q")
+    wanted = InboxFilter(
+        tool=query.text(request, "tool"),
+        client=query.number(request, "client") or 0,
+        kind=query.choice(request, "kind", tuple(WORDS)),
+        risk=query.choice(request, "risk", tuple(Risk)),
+        words=tuple(text.split()[:MOST_WORDS]),
+    )
+    return Queue(name, wanted, text, after)

@@ -1,0 +1,130 @@
+"""Approvals that differ in their arguments only: one row of the inbox, one page, one decision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from taskhub.core.states import Role
+from taskhub.domain.workers.writes import heartbeat
+from taskhub.store.models import Decision, Question
+from tests.console.conftest import Login
+from tests.factories import make_context, make_person, make_server, make_task, make_tool
+
+pytestmark = pytest.mark.django_db
+
+
+def deploys(tenant: Any, count: int, **asks: Any) -> list[Question]:
+    """Questions about calls that go to one environment with one version each."""
+    tool = make_tool(make_server(tenant, "demo"), "deploy", asks=asks)
+    context = make_context(tenant, "ci-bot")
+    made = [
+        make_task(context, tool, arguments={"environment": "staging", "service": f"<b>{n}", "version": f"1.{n}"})
+        for n in range(count)
+    ]
+    return [Question.objects.get(task_id=task.id) for task in made]
+
+
+def test_a_row_stands_for_all_and_leads_to_what_differs(tenant: Any, sign_in: Login) -> None:
+    heartbeat("worker-1", slots=8, busy=0)
+    first, second, *_ = questions = deploys(tenant, 4)
+    mia = sign_in(make_person(Role.APPROVER, tenant))
+    row = mia.get("/inbox/").content.decode()
+    assert f'href="/inbox/{first.pk}/alike"' in row
+    assert "4 alike" in row
+    assert f'id="question-{second.pk}"' not in row
+    assert "Decide all 4 calls like this one" in mia.get(f"/inbox/{second.pk}/").content.decode()
+    page = mia.get(f"/inbox/{second.pk}/alike").content.decode()
+    same, differs = page.split('id="differs"')
+    assert "staging" in same
+    assert "staging" not in differs
+    for question in questions:
+        assert f'name="question" value="{question.pk}"' in differs
+    assert "&lt;b&gt;3" in differs
+    assert "checked" not in differs
+    assert mia.get(f"/inbox/{second.pk}/alike?all=1").content.decode().count("checked>") == 4
+
+
+def test_those_selected_are_decided_and_the_next_comes(tenant: Any, sign_in: Login) -> None:
+    heartbeat("worker-1", slots=8, busy=0)
+    questions = deploys(tenant, 6)
+    ids = [question.pk for question in questions]
+    mia = sign_in(make_person(Role.APPROVER, tenant))
+    url = f"/inbox/{ids[0]}/alike?tool=deploy"
+    for posted, words in (
+        ({"verdict": "approve"}, "Select at least one call."),
+        ({"verdict": "reject", "question": ids[:2]}, "Enter a reason; the caller will see it."),
+        ({"question": ids[:2]}, "Choose approve or reject."),
+        ({"verdict": "approve", "question": ["x"]}, "Select at least one call."),
+    ):
+        response = mia.post(url, posted)
+        assert response.status_code == 422, posted
+        assert words in response.content.decode(), posted
+    assert not Decision.objects.exists()
+    kept = mia.post(url, {"verdict": "reject", "question": ids[1:3]}).content.decode()
+    assert kept.count("checked>") == 2
+    response = mia.post(url, {"verdict": "approve", "question": ids[:2], "reason": "release"}, follow=True)
+    assert response.redirect_chain == [(f"/inbox/{ids[2]}/alike?tool=deploy", 302)]
+    assert "deploy: 2 calls approved." in response.content.decode()
+    response = mia.post(url, {"verdict": "reject", "question": ids[1:4], "reason": "no"}, follow=True)
+    said = response.content.decode()
+    assert "2 calls rejected. 1 call had been decided by others or ended before." in said
+    # Two are left: each is a question of its own.
+    assert response.redirect_chain == [(f"/inbox/{ids[4]}/?tool=deploy", 302)]
+    assert mia.post(url, {"verdict": "approve", "question": ids[4:]})["Location"] == "/inbox/?tool=deploy"
+    assert [(d.verdict, d.reason) for d in Decision.objects.order_by("id")] == [
+        ("approve", "release"), ("approve", "release"), ("reject", "no"), ("reject", "no"), ("approve", ""),
+        ("approve", ""),
+    ]  # fmt: skip
+
+
+def test_what_is_decided_by_itself_has_no_such_page(tenant: Any, sign_in: Login) -> None:
+    critical = deploys(tenant, 3, risk="critical")
+    mia = sign_in(make_person(Role.APPROVER, tenant))
+    assert mia.get(f"/inbox/{critical[0].pk}/alike")["Location"] == f"/inbox/{critical[0].pk}/"
+    response = mia.post(f"/inbox/{critical[0].pk}/alike", {"verdict": "approve", "question": [critical[0].pk]})
+    assert response["Location"] == f"/inbox/{critical[0].pk}/"
+    assert not Decision.objects.exists()
+    for person, status in ((make_person(Role.APPROVER), 404), (make_person(Role.OPERATOR, tenant), 403)):
+        outside = sign_in(person)
+        for method in (outside.get, outside.post):
+            assert method(f"/inbox/{critical[0].pk}/alike").status_code == status
+
+
+def test_a_queue_keeps_its_filters_from_page_to_page(tenant: Any, sign_in: Login) -> None:
+    heartbeat("worker-1", slots=8, busy=0)
+    first, second = deploys(tenant, 2)
+    another = make_tool(first.task.tool.server, "x", asks={})
+    other = Question.objects.get(task_id=make_task(make_context(tenant), another).id)
+    mia = sign_in(make_person(Role.APPROVER, tenant))
+    page = mia.get("/inbox/?tool=deploy&q=staging").content.decode()
+    assert f"/inbox/{second.pk}/?q=staging&amp;tool=deploy" in page
+    assert f"/inbox/{other.pk}/" not in page
+    assert '<option value="deploy" selected>' in page
+    response = mia.post(f"/inbox/{first.pk}/decide?q=staging&tool=deploy", {"verdict": "approve"})
+    assert response["Location"] == f"/inbox/{second.pk}/?q=staging&tool=deploy"
+    assert 'data-key="s"' not in mia.get(f"/inbox/{second.pk}/?tool=deploy").content.decode()
+    assert f'href="/inbox/{second.pk}/next" data-key="s"' in mia.get(f"/inbox/{second.pk}/").content.decode()
+    assert mia.get(f"/inbox/{second.pk}/next")["Location"] == f"/inbox/{other.pk}/"
+    assert mia.get(f"/inbox/{other.pk}/next")["Location"] == f"/inbox/{second.pk}/"
+    nothing = mia.get("/inbox/?tool=nothing&kind=nonsense&client=-1&after=%00").content.decode()
+    assert "No matching questions." in nothing
+
+
+def test_the_queue_goes_on_after_a_hundred(tenant: Any, sign_in: Login) -> None:
+    server = make_server(tenant)
+    made = []
+    for n in range(101):
+        tool = make_tool(server, f"tool-{n}")
+        made.append(make_task(make_context(tenant), tool, state="input_required").id)
+    last = Question.objects.get(task_id=made[-1]).pk
+    hundredth = Question.objects.get(task_id=made[-2]).pk
+    ada = sign_in(make_person(Role.ADMIN, tenant))
+    page = ada.get("/inbox/").content.decode()
+    assert f'id="question-{last}"' not in page
+    assert f'href="/inbox/?after={hundredth}"' in page
+    further = ada.get(f"/inbox/?after={hundredth}").content.decode()
+    assert f'id="question-{last}"' in further
+    assert "Beginning" in further
+    assert "Nothing further." in ada.get(f"/inbox/?after={last}").content.decode()

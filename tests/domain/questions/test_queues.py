@@ -1,0 +1,177 @@
+"""The queues of the inbox: filters, pages, and approvals that differ in their arguments only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from taskhub.control import caller, questions
+from taskhub.core.errors import Invalid
+from taskhub.core.records import Person, TaskRecord
+from taskhub.core.rules import Preview
+from taskhub.core.states import Door, QuestionKind, State
+from taskhub.domain.questions import inbox
+from taskhub.domain.questions.answer import AnswerOutcome
+from taskhub.domain.questions.inbox import InboxFilter
+from taskhub.domain.tasks.reads import task_by_id
+from taskhub.store.models import Question
+from tests.factories import make_context, make_person, make_question, make_server, make_task, make_tenant, make_tool
+
+pytestmark = pytest.mark.django_db
+
+
+def calls(context: Any, tool: Any, *arguments: dict[str, Any]) -> list[int]:
+    """The ids of the questions about calls with these arguments."""
+    made = [make_task(context, tool, arguments=each) for each in arguments]
+    return [Question.objects.get(task_id=task.id).pk for task in made]
+
+
+def ids(person: Person, **options: Any) -> list[int]:
+    return [item.id for item in inbox.questions(person, options.pop("queue", "mine"), **options)]
+
+
+def test_calls_that_are_alike_stand_in_one_row_and_bury_no_other() -> None:
+    tenant = make_tenant()
+    server, busy, other = make_server(tenant), make_context(tenant, "busy"), make_context(tenant, "other")
+    deploy = make_tool(server, "deploy", asks={})
+    many = calls(busy, deploy, *({"service": f"s{n}"} for n in range(5)))
+    (late,) = calls(other, deploy, {"service": "s1"})
+    person = make_person("approver", tenant)
+    assert [(item.id, item.alike, item.folded) for item in inbox.questions(person, "mine")] == [
+        (many[0], 5, True), (late, 1, False),
+    ]  # fmt: skip
+    assert inbox.open_count(person) == 6
+    assert [item.id for item in inbox.alike(person, many[3])] == many
+    assert [(item.id, item.alike) for item in inbox.alike(person, many[3], limit=1)] == [(many[0], 5)]
+    # One by one, nothing is folded, and after the last comes the first.
+    following = [inbox.following(person, "mine", after=each) for each in (many[1], many[4], late)]
+    assert [item and item.id for item in following] == [many[2], late, many[0]]
+    # Of two, each has its row.
+    acting = caller.of_person(person, door=Door.WEB)
+    questions.decide_alike(acting, many[:3], approve=True)
+    assert ids(person) == [*many[3:], late]
+
+
+def test_what_is_decided_by_itself_is_alike_to_nothing() -> None:
+    tenant = make_tenant()
+    server, context = make_server(tenant), make_context(tenant)
+    person = make_person("approver", tenant)
+    for name, asks, arguments in (
+        ("critical", {"risk": "critical"}, {}),
+        ("previewed", {"preview": Preview(arguments='{"dry_run":true}')}, {}),
+        ("long", {}, {"text": "x" * 5_000}),
+    ):
+        tool = make_tool(server, name, asks=asks)
+        found = calls(context, tool, *({"n": n, **arguments} for n in range(3)))
+        assert set(found) <= set(ids(person)), name
+        assert [inbox.alike(person, each) for each in found] == [()] * 3, name
+    for one in range(3):
+        make_task(context, state="input_required", question=make_question(QuestionKind.ELICITATION, key=f"k{one}"))
+    assert len(ids(person)) == 12
+    assert not inbox.alike(make_person("approver"), ids(person)[0])
+
+
+def test_a_queue_is_narrowed_by_tool_client_kind_risk_and_words() -> None:
+    tenant = make_tenant()
+    server = make_server(tenant, "demo")
+    ada, bob = make_context(tenant, "ada"), make_context(tenant, "bob")
+    deploy = make_tool(server, "deploy", asks={"risk": "high", "sentence": "Deploy {args.service}"})
+    (one,) = calls(ada, deploy, {"service": "Billing", "version": "2.1.6"})
+    (two,) = calls(bob, deploy, {"service": "checkout", "version": "2.1.6"})
+    (low,) = calls(bob, make_tool(server, "restart", asks={}), {"service": "billing"})
+    asked = make_question(QuestionKind.ELICITATION, params={"message": "Which region?", "requestedSchema": {}})
+    make_task(bob, make_tool(server, "pick"), state="input_required", question=asked)
+    form = Question.objects.get(key=asked.key).pk
+    person = make_person("admin", tenant)
+    for wanted, found in (
+        (InboxFilter(), [one, two, low, form]),
+        (InboxFilter(tool="deploy"), [one, two]),
+        (InboxFilter(client=bob.pk), [two, low, form]),
+        (InboxFilter(tool="deploy", client=bob.pk), [two]),
+        (InboxFilter(kind="elicitation"), [form]),
+        (InboxFilter(risk="high"), [one, two]),
+        (InboxFilter(risk="low"), [low]),
+        (InboxFilter(words=("BILLING",)), [one, low]),
+        (InboxFilter(words=("deploy", "2.1.6", "ada")), [one]),
+        (InboxFilter(words=("region",)), [form]),
+        (InboxFilter(words=("100%", "_")), []),
+        (InboxFilter(tool="nothing"), []),
+    ):
+        assert ids(person, wanted=wanted) == found, wanted
+        assert ids(person, queue="all", wanted=wanted) == found, wanted
+        first = inbox.following(person, "mine", wanted=wanted, after=0)
+        assert (first.id if first else None) == (found[0] if found else None), wanted
+    assert [(each.tool, each.client) for each in inbox.askers(person, "mine")] == [
+        ("deploy", "ada"), ("deploy", "bob"), ("pick", "bob"), ("restart", "bob"),
+    ]  # fmt: skip
+    assert inbox.askers(make_person("admin"), "all") == ()
+
+
+def test_every_question_can_be_reached_page_by_page() -> None:
+    tenant = make_tenant()
+    tool = make_tool(make_server(tenant))
+    made = []
+    for number in range(7):
+        asked = make_question(key=f"page-{number}")
+        make_task(make_context(tenant), tool, state="input_required", question=asked)
+        made.append(Question.objects.get(key=asked.key).pk)
+    person = make_person("admin", tenant)
+    for queue, order in (("mine", made), ("all", made), ("decided", [])):
+        seen, after = [], 0
+        while page := ids(person, queue=queue, after=after, limit=3):
+            seen += page
+            after = page[-1]
+        assert seen == order, queue
+    acting = caller.of_person(person, door=Door.WEB)
+    for each in made:
+        questions.answer_question(acting, questions.find_question(acting, each), {"action": "decline"})
+    first = ids(person, queue="decided", limit=4)
+    assert first + ids(person, queue="decided", after=first[-1]) == made[::-1]
+
+
+def state_of(question_id: int) -> TaskRecord:
+    found = task_by_id(Question.objects.get(pk=question_id).task_id)
+    assert found is not None
+    return found
+
+
+def test_alike_calls_are_decided_one_by_one_and_each_is_on_record() -> None:
+    tenant = make_tenant()
+    server, context = make_server(tenant), make_context(tenant)
+    tool = make_tool(server, "deploy", asks={})
+    one, two, three, four = calls(context, tool, *({"n": n} for n in range(4)))
+    (other,) = calls(context, make_tool(server, "drop", asks={}), {})
+    mia, bob = (make_person("approver", tenant) for _ in range(2))
+    acting, faster = (caller.of_person(person, door=Door.WEB) for person in (mia, bob))
+    for wrong, words in (
+        ([], "Select at least one call."),
+        ([one, other], "These calls are not all alike: decide each by itself."),
+        (list(range(1, 102)), "At most 100 calls are decided at once."),
+    ):
+        with pytest.raises(Invalid, match=words):
+            questions.decide_alike(acting, wrong, approve=True)
+    with pytest.raises(Invalid, match="Enter a reason"):
+        questions.decide_alike(acting, [one, two], approve=False)
+    assert [vote for each in (one, two, three, four, other) for vote in inbox.votes(each)] == []
+    questions.decide_alike(faster, [two], approve=True)
+    outcomes = questions.decide_alike(acting, [one, two, two, three], approve=True, reason="release day")
+    assert outcomes == {AnswerOutcome.ANSWERED: 2, AnswerOutcome.LATE: 1}
+    assert [vote.actor for each in (one, two, three) for vote in inbox.votes(each)] == [
+        mia.username, bob.username, mia.username,
+    ]  # fmt: skip
+    assert [vote.reason for vote in inbox.votes(three)] == ["release day"]
+    assert questions.decide_alike(acting, [four], approve=False, reason="not today") == {AnswerOutcome.ANSWERED: 1}
+    assert state_of(four).state is State.FINISHED
+    assert questions.decide_alike(acting, [one, four], approve=True) == {AnswerOutcome.LATE: 2}
+    assert inbox.votes(other) == ()
+
+
+def test_approvals_that_need_two_people_are_counted() -> None:
+    tenant = make_tenant()
+    tool = make_tool(make_server(tenant), asks={"quorum": 2})
+    both = calls(make_context(tenant), tool, {"n": 1}, {"n": 2})
+    first, second = (caller.of_person(make_person("approver", tenant), door=Door.WEB) for _ in range(2))
+    assert questions.decide_alike(first, both, approve=True) == {AnswerOutcome.COUNTED: 2}
+    assert questions.decide_alike(first, both, approve=True) == {AnswerOutcome.TWICE: 2}
+    assert questions.decide_alike(second, both, approve=True) == {AnswerOutcome.ANSWERED: 2}

@@ -1,0 +1,91 @@
+"""A full inbox by the keyboard: how many keys ten approvals and a group of forty take."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.e2e.visits import Visits, go
+from tests.support.client import TASKS, Client
+from tests.support.hub import RunningHub, wait_until
+
+pytestmark = pytest.mark.browser
+
+PRODUCTION = {"service": "checkout", "environment": "production"}
+OPEN = (
+    "SELECT question.id FROM question JOIN task ON task.id = task_id"
+    " WHERE public_id = ANY (%s) AND question.state = 'open' ORDER BY question.id"
+)
+APPROVED = "SELECT count(*) FROM decision WHERE question_id = ANY (%s) AND verdict = 'approve'"
+
+
+class Keys:
+    """Presses keys and counts them."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.count = 0
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            self.page.keyboard.press(key)
+            self.count += 1
+
+    def rested(self) -> None:
+        """Wait until the page takes keys again after the question has changed."""
+        now = self.page.evaluate("performance.now()")
+        self.page.wait_for_function("start => performance.now() - start > 600", arg=now)
+
+
+def deploys(hub: RunningHub, agent: Client, count: int) -> tuple[list[str], list[int]]:
+    """The tasks and questions of calls that wait for approval."""
+    tasks = [agent.create("deploy", {**PRODUCTION, "version": f"7.0.{n}"}, caps=TASKS) for n in range(count)]
+    wait_until(lambda: len(hub.sql(OPEN, [tasks])) == count, "open questions")
+    return tasks, [row[0] for row in hub.sql(OPEN, [tasks])]
+
+
+def test_ten_approvals_take_two_keys_each(hub: RunningHub, visits: Visits, agent: Client) -> None:
+    tasks, questions = deploys(hub, agent, 11)
+    try:
+        page = visits.of("approver")
+        go(page, f"/inbox/{questions[0]}/")
+        keys = Keys(page)
+        for following in questions[1:]:
+            keys.rested()
+            keys.press("a", "Enter")
+            page.wait_for_url(f"/inbox/{following}/")
+        assert hub.sql(APPROVED, [questions]) == [(10,)]
+        print(f"ten approvals: {keys.count} keys")
+        assert keys.count <= 22
+        # Skipped is skipped until the end, where the first that is left comes again.
+        keys.rested()
+        keys.press("s")
+        expect(page.locator("#decision")).not_to_have_attribute("action", f"/inbox/{questions[-1]}/decide")
+    finally:
+        for task in tasks:
+            agent.cancel(task)
+
+
+def test_forty_calls_that_are_alike_are_one_decision(hub: RunningHub, visits: Visits, agent: Client) -> None:
+    tasks, questions = deploys(hub, agent, 40)
+    try:
+        page = visits.of("approver")
+        go(page, "/inbox/?tool=deploy")
+        row = page.locator(f"#question-{questions[0]}")
+        expect(row).to_contain_text("40 alike")
+        keys = Keys(page)
+        keys.press("j", "Enter")
+        page.wait_for_url(f"/inbox/{questions[0]}/alike?tool=deploy")
+        expect(page.locator("[data-selected]")).to_have_text("0 of 40 selected")
+        keys.rested()
+        keys.press("X", "j", "j", "x")
+        expect(page.locator("[data-selected]")).to_have_text("39 of 40 selected")
+        keys.press("a", "Enter")
+        expect(page.locator("#notices")).to_contain_text("deploy: 39 calls approved.")
+        page.wait_for_url(f"/inbox/{questions[1]}/?tool=deploy")
+        assert hub.sql(APPROVED, [questions]) == [(39,)]
+        print(f"thirty-nine of forty: {keys.count} keys")
+        assert keys.count <= 10
+    finally:
+        for task in tasks:
+            agent.cancel(task)

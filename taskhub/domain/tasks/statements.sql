@@ -209,18 +209,21 @@ SELECT r_n AS n, r_existed AS existed, r_reused AS reused, r_id AS id, r_created
 FROM join_or_create_tasks(:wanted, :who);
 
 -- read: count_live_tasks(context bigint) -> int
--- The comparison of digests is always true. Only the index of live tasks has that column: a plan made while nothing was
--- counted could otherwise take another index, and read all tasks that the client ever had.
-SELECT count(*) FROM task AS t
-WHERE t.context_id = :context AND t.ended_at IS NULL AND t.arguments_digest >= ''::bytea;
+-- In the order of the index of live tasks. A plan made while nothing was counted could otherwise take another index,
+-- whose cost seems the same then, and read all tasks that the client ever had.
+SELECT count(*) FROM (
+    SELECT FROM task AS t WHERE t.context_id = :context AND t.ended_at IS NULL ORDER BY t.arguments_digest
+) AS live;
 
 -- read: count_open_approvals(context bigint) -> int
--- Begins with the tasks, since a client has few live ones; a plan for few open questions would read all of them.
-SELECT count(*) FROM task AS t CROSS JOIN LATERAL (
-    SELECT q.id FROM question AS q WHERE q.task_id = t.id AND q.state = 'open' AND q.kind = 'approval' OFFSET 0
-) AS o
-WHERE t.context_id = :context AND t.ended_at IS NULL AND t.state = 'input_required'
-  AND t.arguments_digest >= ''::bytea; -- as in count_live_tasks
+-- Begins with the tasks, since a client has few live ones; a plan for few open questions would read all of them. In the
+-- order of an index as in count_live_tasks.
+SELECT count(*) FROM (
+    SELECT t.id FROM task AS t
+    WHERE t.context_id = :context AND t.ended_at IS NULL AND t.state = 'input_required' ORDER BY t.arguments_digest
+) AS live CROSS JOIN LATERAL (
+    SELECT q.id FROM question AS q WHERE q.task_id = live.id AND q.state = 'open' AND q.kind = 'approval' OFFSET 0
+) AS o;
 
 -- read: known_key(context bigint, key text) -> bool
 SELECT exists(SELECT FROM task AS t WHERE t.context_id = :context AND t.idempotency_key = :key);

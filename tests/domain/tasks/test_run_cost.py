@@ -12,6 +12,7 @@ from django.db import connection
 from taskhub.core.records import LogLine
 from taskhub.domain.tasks import run
 from taskhub.domain.tasks.cancel import request_cancel
+from taskhub.domain.tasks.create import forget_counts
 from tests.domain import kit
 from tests.domain.kit import World
 from tests.factories import WORKER, make_question
@@ -28,12 +29,14 @@ def _crowd(world: World, name: str, count: int) -> None:
     """Tasks that ran and ended, and tasks that wait for an answer, each with its attempt and its question."""
     with kit.superuser_past_the_guards() as raw:
         columns = "tenant_id, context_id, tool_id, tool_name, revision, arguments, arguments_digest, lease_epoch"
+        # Another client's at first, and those that have not ended stay so: how many live tasks a client has is counted
+        # once a second, by looking at them and at what the index of live tasks keeps of those that ended just now.
         raw.execute(
             f"INSERT INTO task (public_id, state, {columns})"
-            " SELECT %s || '-' || n, 'input_required', tenant_id, context_id, tool_id, tool_name, revision, arguments,"
+            " SELECT %s || '-' || n, 'input_required', tenant_id, %s, tool_id, tool_name, revision, arguments,"
             "        sha256(n::text::bytea), 1"
             " FROM generate_series(1, %s) n, (SELECT * FROM task WHERE context_id = %s ORDER BY id LIMIT 1) t",
-            (name, count, world.context.pk),
+            (name, kit.another_client(world).context.pk, count, world.context.pk),
         )
         # Changed and not made so, because an index of live tasks keeps entries of those that ended.
         raw.execute(
@@ -41,10 +44,9 @@ def _crowd(world: World, name: str, count: int) -> None:
             " WHERE public_id LIKE %s AND id %% 3 > 0",
             (f"{name}-%",),
         )
-        # Another client's: how many live tasks a client has is counted once a second, by looking at them.
         raw.execute(
-            "UPDATE task SET context_id = %s WHERE public_id LIKE %s AND ended_at IS NULL",
-            (kit.another_client(world).context.pk, f"{name}-%"),
+            "UPDATE task SET context_id = %s WHERE public_id LIKE %s AND ended_at IS NOT NULL",
+            (world.context.pk, f"{name}-%"),
         )
         raw.execute(
             "INSERT INTO attempt (task_id, number, worker, outcome, ended_at)"
@@ -150,6 +152,7 @@ def test_a_step_of_a_task_reads_no_rows_of_others(world: World, counted: str) ->
     looked = {}
     for name, work in _steps(world).items():
         most = MOST.get(name.partition(",")[0], 30)
+        forget_counts()  # so that each creation counts the client's live tasks, which it else does once a second
         found = _looked(_with_its_checks(work))
         looked.update({(name, table): rows for table, rows in found.items() if rows > most})
     connection.close()

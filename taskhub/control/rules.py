@@ -21,11 +21,11 @@ from taskhub.domain.rules import bypasses as made
 from taskhub.domain.rules import changes, reads, trial
 from taskhub.domain.rules.approvers import TooFew, too_few
 from taskhub.domain.rules.bypasses import PastBypass
-from taskhub.domain.rules.lacking import Lack, NoPlace, lacks, no_places
+from taskhub.domain.rules.lacking import Lack, Misfit, lacks, misfits
 from taskhub.domain.rules.reads import PAGE_ROWS, Version, VersionRow
 from taskhub.domain.rules.trial import Trial
 
-Warned = Lack | NoPlace | TooFew
+Warned = Lack | Misfit | TooFew
 """A warning about a rule, which can be saved in spite of it: `rule`, and the warning in `words`."""
 
 
@@ -86,13 +86,13 @@ def rule_warnings(caller: Caller, rules: Sequence[Rule]) -> list[Warned]:
     return [*tool_warnings(caller, rules), *approver_warnings(caller, rules)]
 
 
-def tool_warnings(caller: Caller, rules: Sequence[Rule]) -> list[Lack | NoPlace]:
+def tool_warnings(caller: Caller, rules: Sequence[Rule]) -> list[Lack | Misfit]:
     """The rules of the list that are in doubt for every call of some tools, because these tools lack an argument, and
-    those whose sentence names an argument that no tool has. Raises `Forbidden`, or `Invalid` for an expression or
+    what rules name that no tool has (`misfits`). Raises `Forbidden`, or `Invalid` for an expression or
     sentence that means nothing."""
     caller.require("server.view", what="see what is in doubt")
     tools = catalogue(caller.tenant_id).tools
-    return [*lacks(rules, tools), *no_places(rules, tools)]
+    return [*lacks(rules, tools), *misfits(rules, tools)]
 
 
 def approver_warnings(caller: Caller, rules: Sequence[Rule]) -> list[TooFew]:

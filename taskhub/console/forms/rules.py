@@ -54,9 +54,9 @@ OTHERWISE_WORDS: Final = {
     Otherwise.ESCALATE: "Another group is asked",
 }
 COMPARISONS: Final = {
+    Comparison.LIKE: "is like",
     Comparison.IS: "is",
     Comparison.IS_NOT: "is not",
-    Comparison.LIKE: "is like",
     Comparison.GREATER: "is greater than",
     Comparison.LESS: "is less than",
     Comparison.STARTS: "starts with",
@@ -125,7 +125,7 @@ class RuleForm(ChangeForm):
         attrs={
             "rows": 4,
             "spellcheck": "false",
-            "placeholder": 'tool.name == "deploy" && args.environment == "production"',
+            "placeholder": 'tool.name == "deploy" && like(args.environment, "production")',
         },
         help_text="An expression in CEL. Empty: every call.",
     )

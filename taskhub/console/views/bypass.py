@@ -48,7 +48,10 @@ def bypass(request: ConsoleRequest) -> HttpResponse:
     except (Refused, NotFound) as error:
         form.add_error(None, error.message)
         return _page(request, form, status=409)
-    messages.success(request, f"Nobody is asked about calls until {begun.ends_at:%H:%M} UTC.")
+    of = f" of {begun.server}" if begun.server else ""
+    messages.success(
+        request, f"Nobody is asked about calls{of} until {begun.ends_at:%H:%M} UTC, except about critical ones."
+    )
     return redirect(BACK)
 
 

@@ -43,7 +43,10 @@ def _of_rules(before: Sequence[Rule], after: Sequence[Rule]) -> Iterator[str]:
     found = difference(before, after)
     old, new = {rule.name: rule for rule in before}, {rule.name: rule for rule in after}
     for name in found.added:
-        yield f"rule {name}: added, {new[name].then} when {_shown(new[name].when or 'any call')}"
+        rule = new[name]
+        others = [part for part in RULE_FIELDS if part not in ("name", "when", "then")]
+        words = [f"added, {rule.then} when {_shown(rule.when or 'any call')}", *_said(rule, others)]
+        yield f"rule {name}: {', '.join(words)}"
     for name in found.changed:
         yield f"rule {name}: {', '.join(_changes(old[name], new[name], RULE_FIELDS))}"
     for name in found.removed:

@@ -209,6 +209,12 @@ def lasting_values(client: Client, tool: ToolRecord, program: str | None) -> dic
     return {"client": _client(client, program), "person": _person(client.person), **tool_values(tool)}
 
 
+def only_reads(tool: ToolRecord) -> bool:
+    """Whether the tool says that it only reads: its annotation `readOnlyHint` is true."""
+    annotations = tool.definition.get("annotations")
+    return isinstance(annotations, dict) and annotations.get("readOnlyHint") is True
+
+
 def tool_values(tool: ToolRecord) -> dict[str, Any]:
     """The variables that are the same for all calls of the tool."""
     annotations = tool.definition.get("annotations")
@@ -218,7 +224,7 @@ def tool_values(tool: ToolRecord) -> dict[str, Any]:
         # The default that MCP gives the annotation.
         return hints[name] if isinstance(hints.get(name), bool) else default
 
-    read_only = hint("readOnlyHint", False)
+    read_only = only_reads(tool)
     title = tool.definition.get("title", hints.get("title"))
     return {
         "server": {"name": tool.server_name},

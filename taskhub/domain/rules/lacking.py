@@ -1,4 +1,5 @@
-"""Finds rules that are in doubt for every call of tools without the arguments that they speak of.
+"""Finds rules that are in doubt for every call of tools without the arguments that they speak of, and rules that name
+what no tool has.
 
 That is what a rule means (`expressions`), and seldom what its writer meant: `args.environment == "production"` asks
 about each call of every tool that has no such argument.
@@ -8,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 from taskhub.core.records import ToolRecord
-from taskhub.core.rules import Rule, Then, storable
+from taskhub.core.rules import EVERY_ARGUMENT, Rule, Then, storable
 from taskhub.domain.rules.conditions import MISSING, schema_of
-from taskhub.domain.rules.decisions import tool_values
+from taskhub.domain.rules.decisions import only_reads, tool_values
 from taskhub.domain.rules.expressions import Values, absent_values, compiled
 from taskhub.domain.rules.sentences import NOT_GIVEN, may_have, places
 from taskhub.domain.rules.written import Comparison, literal, of_argument
@@ -60,43 +62,82 @@ class Lack:
         return f"Name the tools, or take only calls that have it: {there} && (…)"
 
 
+class Part(StrEnum):
+    """A part of a rule that asks, which names something of the tools that it matches."""
+
+    SENTENCE = "sentence"
+    EDITABLE = "editable"
+    PREVIEW_TOOL = "preview tool"
+    PREVIEW_ARGUMENT = "preview argument"
+
+
 @dataclass(frozen=True, slots=True)
-class NoPlace:
-    """A rule whose sentence has a place for an argument, and none of the tools that it may match has that argument."""
+class Misfit:
+    """A rule that asks, and something that it names which no tool has that the rule may match. `name` is the name of a
+    tool, or of an argument; within an argument, with dots between."""
 
     rule: Rule
-    path: tuple[str, ...]
+    part: Part
+    name: str
 
     @property
     def words(self) -> str:
-        """The problem, and what people would read."""
-        place = f"{{args.{'.'.join(self.path)}}}"
-        return (
-            f"The sentence has a place for {place}, but no tool that this rule can match has it: people would read "
-            f"{NOT_GIVEN}."
-        )
+        """The problem, and what follows."""
+        match self.part:
+            case Part.SENTENCE:
+                return (
+                    f"The sentence has a place for {{args.{self.name}}}, but no tool that this rule can match has it:"
+                    f" people would read {NOT_GIVEN}."
+                )
+            case Part.EDITABLE:
+                return f"No tool that this rule can match has an argument {self.name}: nobody could edit it."
+            case Part.PREVIEW_TOOL:
+                return (
+                    f"No tool that this rule can match has a neighbour {self.name} on its server that says that it only"
+                    " reads: people would be asked without a preview."
+                )
+            case Part.PREVIEW_ARGUMENT:
+                return (
+                    f"No tool that this rule can match has the argument {self.name} of the preview: people would be"
+                    " asked without one."
+                )
 
 
-def no_places(rules: Sequence[Rule], tools: Sequence[ToolRecord]) -> list[NoPlace]:
-    """The places in the rules' sentences that no call could fill in, also for rules on trial or off. None for a rule
-    that can match no tool. Raises `Invalid` for an expression or a sentence that means nothing."""
-    told = [(rule, compiled(rule.when), places(rule.sentence)) for rule in rules if rule.then is Then.ASK]
+def misfits(rules: Sequence[Rule], tools: Sequence[ToolRecord]) -> list[Misfit]:
+    """What the rules name that no tool has which they may match, also rules on trial or off: places of their sentences,
+    arguments to edit, and previews. None for a rule that can match no tool. Raises `Invalid` for an expression or a
+    sentence that means nothing."""
+    told = [(rule, compiled(rule.when), _named(rule)) for rule in rules if rule.then is Then.ASK]
     told = [one for one in told if one[2]]
-    left: list[set[tuple[str, ...]]] = [set(paths) for _, _, paths in told]
+    left = [dict.fromkeys(named) for _, _, named in told]
     matched = [False] * len(told)
-    for tool in tools[:MAX_TOOLS] if told else ():
+    looked_at = tools[:MAX_TOOLS] if told else ()
+    readers = {(tool.server_id, tool.name) for tool in looked_at if only_reads(tool)}
+    for tool in looked_at:
         schema = tool.definition.get("inputSchema")
         values = Values(tool_values(tool))
         for n, (_, when, _) in enumerate(told):
             if (left[n] or not matched[n]) and when.met(values) is not False:
                 matched[n] = True
-                left[n] -= {path for path in left[n] if may_have(path, schema)}
+                for part, path in list(left[n]):
+                    beside = part is Part.PREVIEW_TOOL
+                    if (tool.server_id, path[0]) in readers if beside else may_have(path, schema):
+                        del left[n][part, path]
     return [
-        NoPlace(rule, path)
-        for (rule, _, paths), lost, any_tool in zip(told, left, matched, strict=True)
-        for path in dict.fromkeys(paths)
-        if any_tool and path in lost
+        Misfit(rule, part, ".".join(path))
+        for (rule, _, _), lost, any_tool in zip(told, left, matched, strict=True)
+        for part, path in (lost if any_tool else ())
     ]
+
+
+def _named(rule: Rule) -> list[tuple[Part, tuple[str, ...]]]:
+    named = [(Part.SENTENCE, path) for path in places(rule.sentence)]
+    named += [(Part.EDITABLE, (name,)) for name in rule.editable if name != EVERY_ARGUMENT]
+    if rule.preview is not None and rule.preview.tool:
+        named.append((Part.PREVIEW_TOOL, (rule.preview.tool,)))
+    elif rule.preview is not None:
+        named += [(Part.PREVIEW_ARGUMENT, (name,)) for name in rule.preview.to_json()["arguments"]]
+    return named
 
 
 def lacks(rules: Sequence[Rule], tools: Sequence[ToolRecord]) -> list[Lack]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from taskhub.core.records import ToolRecord
-from taskhub.core.rules import Rule, Then
-from taskhub.domain.rules.lacking import MAX_TOOLS, Lack, lacks, no_places
+from taskhub.core.rules import EVERY_ARGUMENT, Preview, Rule, Then
+from taskhub.domain.rules.lacking import MAX_TOOLS, Lack, lacks, misfits
 from tests.domain.rules.test_decisions import DEPLOY, EXPRESSIONS, STATUS, decide, rules
 from tests.support.cost import cpu_seconds
 
@@ -132,6 +133,30 @@ def test_a_place_for_what_no_tool_has_is_told(sentence: str, when: str, lost: li
     schema = {"properties": {"target": target, "free": {"type": "object"}, "list": {"type": "array"}, "version": {}}}
     tools = [DEPLOY, STATUS, replace(DEPLOY, id=9, name="move", definition={"inputSchema": schema})]
     asks = Rule(name="r", when=when, then=Then.ASK, sentence=sentence)
-    found = no_places([asks, Rule(name="d", when="", then=Then.DENY)], tools)
-    assert [".".join(one.path) for one in found] == lost
+    found = misfits([asks, Rule(name="d", when="", then=Then.DENY)], tools)
+    assert [one.name for one in found] == lost
     assert all(f"place for {{args.{name}}}, but no tool" in one.words for one, name in zip(found, lost, strict=True))
+
+
+def test_a_preview_and_arguments_to_edit_that_no_tool_has_are_told() -> None:
+    reads = {"annotations": {"readOnlyHint": True}}
+    tools = [
+        DEPLOY,
+        replace(STATUS, id=8, server_id=DEPLOY.server_id, name="plan_deploy", definition=reads),
+        replace(STATUS, id=9, server_id=DEPLOY.server_id + 1, name="elsewhere", definition=reads),
+        replace(STATUS, id=10, server_id=DEPLOY.server_id, name="writes", definition={}),
+    ]
+
+    def told(**asks: Any) -> list[str]:
+        rule = Rule(name="r", when="tool.name == 'deploy'", then=Then.ASK, **asks)
+        return [one.words for one in misfits([rule], tools)]
+
+    for preview in ("elsewhere", "writes", "plan_deplyo"):
+        (words,) = told(preview=Preview(tool=preview))
+        assert f"a neighbour {preview} on its server that says that it only reads" in words
+    assert told(preview=Preview(tool="plan_deploy")) == []
+    (words,) = told(preview=Preview(arguments='{"dry_rnu":true,"environment":"x"}'))
+    assert words.startswith("No tool that this rule can match has the argument dry_rnu of the preview")
+    assert told(editable=(EVERY_ARGUMENT,)) == []
+    (words,) = told(editable=("environment", "environmnt"))
+    assert words == "No tool that this rule can match has an argument environmnt: nobody could edit it."

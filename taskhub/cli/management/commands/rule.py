@@ -87,6 +87,8 @@ def _rest(rule: Rule) -> list[str]:
         said = {"quorum": rule.quorum} | said
     if "preview" in said:
         said["preview"] = visible_json(said["preview"], indent=None)
+    if "editable" in said:
+        said["editable"] = visible_json(said["editable"], indent=None)
     short = [name if value is True else f"{name} {value}" for name, value in said.items() if name not in _TEXTS]
     return [*filter(None, [", ".join(short)]), *(f"{name} “{said[name]}”" for name in _TEXTS if name in said)]
 

@@ -230,7 +230,7 @@ def _check_editable(rule: Rule, at: str) -> None:
 
 
 def _check_end(rule: Rule, at: str) -> None:
-    """Raise `Invalid` if what the rule says for the case that nobody decides cannot be saved."""
+    """Raise `Invalid` if the fields about a call that nobody decides in time are not allowed."""
     minutes = rule.expires_minutes
     if isinstance(minutes, bool) or not 1 <= minutes <= MAX_MINUTES:
         raise Invalid(

@@ -76,8 +76,8 @@ def given_secrets(headers: Iterable[tuple[str, str]], environment: Iterable[tupl
 
 
 def masked(name: str, text: str) -> str:
-    """The text of the argument `name` without possible secrets: `HIDDEN` if `name` sounds secret; of a header whose own
-    name sounds secret, only that name; else the text as `redacted` shows a command."""
+    """The text of the argument `name` without possible secrets: `HIDDEN` if `name` sounds secret; if the text is a
+    header with a name that sounds secret, that name and `HIDDEN`; else the text as `redacted` shows a command."""
     if _SECRET.search(name):
         return HIDDEN
     if (header := _HEADER.match(text)) and _SECRET.search(header[1]):

@@ -96,7 +96,7 @@ class QuestionKind(StrEnum):
     ROOTS = "roots"
     APPROVAL = "approval"
     OUTCOME = "outcome"
-    """Whether a tool ran whose run was lost."""
+    """Whether a tool ran, when its run was lost."""
     AUTHORIZATION = "authorization"
     """A server has to be authorized before the call can run; answered by the grant."""
 

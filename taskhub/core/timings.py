@@ -11,7 +11,7 @@ BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 
 
 
 class TimingKind(StrEnum):
-    """The time that a histogram counts: the wait for a worker, or runs that ended in one way."""
+    """The time that a histogram counts: the wait for a worker, or the runs with one outcome."""
 
     WAITED = "waited"
     """From the moment when a task could run, or go on, until a worker claimed it."""

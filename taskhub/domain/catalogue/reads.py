@@ -182,7 +182,7 @@ class ToolRow(Policy):
 
     @property
     def news(self) -> str:
-        """`new`, `changed` or `gone` while nobody has confirmed the tool so; else empty."""
+        """`new`, `changed` or `gone`, until a person confirms that; else empty."""
         return news_of(self)
 
     @property
@@ -260,8 +260,7 @@ class ToolRow(Policy):
 
 
 def news_of(tool: Tool | ToolRow) -> str:
-    """`new`, `changed` or `gone` while nobody has confirmed the tool so; else empty, also for a tool that is
-    rejected."""
+    """`new`, `changed` or `gone`, until a person confirms that; else empty, also for a tool that is rejected."""
     if tool.gone_at is not None:
         return "gone" if tool.confirmed_at is not None and tool.confirmed_at < tool.gone_at else ""
     if tool.rejected or tool.confirmed_digest == tool.digest:

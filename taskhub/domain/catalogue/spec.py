@@ -38,7 +38,7 @@ _VALUED: Final = re.compile(
     r"-[pevwu]|-cp|-classpath|--(package|from|with|with-editable|python|directory|project|extra|index-url|env|env-file"
     r"|volume|mount|network|name|workdir|user|entrypoint|platform)"
 )
-"""Options of these programs whose value is the next word."""
+"""Options of the programs in `_RUNNERS` whose value is the next word."""
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)")
 _VERSION: Final = re.compile(r"(?<=\w)(@|==|:)(v?\d[\w.+!-]*|latest)$")
 _AFFIXES: Final = frozenset({"mcp", "server", "servers"})
@@ -156,7 +156,7 @@ def _place_of(sign: str, text: str) -> str:
 
 
 def _of_module(module: str) -> str:
-    """`tests.clients.extra_server` is `extra-server`, `weather.server` is `weather`."""
+    """The name for a module: `extra-server` for `tests.clients.extra_server`, `weather` for `weather.server`."""
     parts = [part for part in module.split(".") if part not in _GENERIC | _AFFIXES]
     return clean_name((parts or module.split("."))[-1].replace("_", "-"))
 

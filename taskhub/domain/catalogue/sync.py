@@ -59,7 +59,8 @@ GIVEN: Final = (
     "review",
     "pinned",
 )
-"""The columns for what a server is given (`domain.catalogue.given`) besides its token, and for its settings."""
+"""The columns with what a server is given besides its token (`domain.catalogue.given`), and with its limits and
+settings."""
 
 TOOL: Final = "tool"
 """The key of the list of tools in `unread` of `store_snapshot`; the other keys are values of `OfferKind`."""

@@ -470,8 +470,7 @@ def set_server_calls(*, tenant_id: int, server_id: int, calls_at_once: int | Non
 
 def set_server_enabled(*, tenant_id: int, server_id: int, enabled: bool, actor: Actor, reason: str = "") -> None:
     """Enable or disable a server: clients see what enabled ones offer. Running tasks go on. The reason why it is
-    disabled is shown with its state, and is the actor's in the audit log. Raises `NotFound`, or `Invalid` naming the
-    field."""
+    disabled is shown with its state, and stored with the event. Raises `NotFound`, or `Invalid` naming the field."""
     reason = "" if enabled else " ".join(reason.split())
     if len(reason) > MAX_REASON:
         raise Invalid(f"A reason has at most {MAX_REASON} characters.", field="reason")

@@ -74,8 +74,8 @@ WHERE a.context_id = :context AND c.tenant_id = :tenant
 ORDER BY (a.revoked_at IS NOT NULL), (a.expires_at < clock_timestamp()), a.id DESC LIMIT 200;
 
 -- read fresh: call_to_copy(tenant bigint, context bigint, tool bigint, size int, looked_at int) -> _Copied | None
--- The newest call of the tool among the newest of the client, else among those of all clients. Arguments that take more
--- room than `size` are left out.
+-- The newest call of the tool among the newest of the client, else among those of all clients. Calls whose arguments
+-- take more than `size` bytes are left out.
 WITH newest AS (
     (SELECT t.id, t.public_id, t.tool_id, t.context_id, t.arguments, t.client_info FROM task AS t
      WHERE t.context_id = :context AND t.tenant_id = :tenant ORDER BY t.id DESC LIMIT :looked_at)

@@ -356,7 +356,7 @@ def forget_client(server_id: int, client_id: str) -> None:
 
 
 def _due(row: _Row, server_id: int, refresh: str) -> Due:
-    """Take the turn. Raises as `look` does."""
+    """Take the turn to refresh the grant. Raises as `look` does."""
     assert row.grant_id is not None
     found = discovery.read(json.loads(row.found))
     if row.way is not Way.CLIENT and (found is None or found.issuer != row.issuer):

@@ -23,7 +23,7 @@ class OAuthRow:
     has_secret: bool
     scopes: str
     lacking: str
-    """The scopes without which the server refuses its lists."""
+    """The scopes that the server wanted when it last refused its lists; empty if none."""
     registered: bool
     """Whether the client id is of a client that the hub registered by itself."""
 

@@ -7,7 +7,7 @@ CASE WHEN c.issuer = 'taskhub/oauth' AND c.subject ~ '^user:[0-9]+$' THEN substr
 
 -- read: credential(server bigint, context bigint) -> _Row | None
 -- How a call of a client at a server is authorized, and the grant for it, if there is one. Without a client: the
--- server's own grant; for a client that does not exist any more: no row, where each has a grant of their own.
+-- server's own grant; no row if each client has a grant of its own and this one does not exist any more.
 SELECT s.tenant_id, s.name, s.target, s.sealed_target, o.way, o.issuer AS wanted_issuer, o.client_id AS given_id,
        o.client_secret, o.scopes AS wanted_scopes, o.found::text, h.user_id, h.context_id,
        g.id AS grant_id, coalesce(g.state, '') AS state, coalesce(g.problem, '') AS problem,

@@ -29,8 +29,8 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- The person who signed in this client, as rules see them; empty for other clients, and for whoever has no access any
--- more.
+-- The person who signed in this client, as rules see them; empty for other clients, and if that person has no access
+-- any more.
 CREATE OR REPLACE FUNCTION th_signed_in(client auth_context) RETURNS jsonb LANGUAGE sql STABLE AS $$
     SELECT coalesce((
         SELECT jsonb_build_object('name', u.username, 'role', m.role, 'groups', m.groups)

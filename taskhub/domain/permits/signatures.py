@@ -23,7 +23,7 @@ TYPE: Final = "taskhub-permit+jwt"
 
 
 def permit_key() -> Ed25519PrivateKey:
-    """The installation's Ed25519 key for permits, derived from `SECRET_KEY` as that of the audit log's seals is."""
+    """The installation's Ed25519 key for permits, derived from `SECRET_KEY` like the key of the audit log's seals."""
     return Ed25519PrivateKey.from_private_bytes(
         hashlib.sha256(b"taskhub.permit.v1" + settings.SECRET_KEY.encode()).digest()
     )

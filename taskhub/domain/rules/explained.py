@@ -81,7 +81,7 @@ def explain(
 
 
 def _passed(place: int, one: CompiledRule, met: bool | None) -> Step:
-    """A rule that does not decide."""
+    """The step of a rule that does not decide."""
     if one.matches(met):
         return Step(place, one.rule, Why.TRIAL if one.rule.shadow else Why.OVERRULED, met is None)
     return Step(place, one.rule, Why.NOT_MET if met is False else Why.DOUBT)
@@ -93,7 +93,7 @@ class Unknown(StrEnum):
     ARGUMENTS = "arguments"
     TIME = "time"
     PROGRAM = "program"
-    """What the client's program says of itself."""
+    """The name that the client's program gives itself."""
     SCOPES = "scopes"
     """What the client's token allows, where that is not known."""
 

@@ -212,7 +212,7 @@ class _Checker:
         return ANY, 1  # an item of a list
 
     def _given(self, name: str, given: Group) -> None:
-        """Check what stands in the brackets of a call."""
+        """Check the arguments of a call in the expression."""
         inside = _split(given.parts, ",")
         if name in _LOOPS and len(inside) == 2:
             self.truth(inside[1], f"{name} asks what is true or false of each item")

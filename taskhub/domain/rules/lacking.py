@@ -141,7 +141,7 @@ def _named(rule: Rule) -> list[tuple[Part, tuple[str, ...]]]:
 
 
 def lacks(rules: Sequence[Rule], tools: Sequence[ToolRecord]) -> list[Lack]:
-    """The rules of the list, those on trial or off too, that are in doubt for tools which lack an argument. Raises
+    """The rules of the list, also those on trial or off, that are in doubt for tools that lack an argument. Raises
     `Invalid` for an expression that means nothing."""
     looked_at = tools[:MAX_TOOLS]
     every = [(rule, compiled(rule.when)) for rule in rules]

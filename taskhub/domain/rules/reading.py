@@ -106,7 +106,7 @@ def _tokens(text: str) -> Iterable[Token]:
 
 
 def _grouped(tokens: list[Token], end: int) -> tuple[Part, ...]:
-    """The tokens with those in brackets as groups."""
+    """The tokens, with those in brackets put into groups."""
     open_groups: list[tuple[Token, list[Part]]] = []
     parts: list[Part] = []
     for token in tokens:

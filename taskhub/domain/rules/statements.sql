@@ -72,7 +72,7 @@ RETURNING number;
 UPDATE membership SET governed_at = clock_timestamp() WHERE tenant_id = :tenant AND user_id = :user;
 
 -- read fresh: calls_to_try(tenant bigint, size int, most int) -> list[_Call]
--- The newest calls; without the arguments of those that take more room than `size`.
+-- The newest calls, each with its arguments if these take at most `size` bytes.
 SELECT t.public_id, t.tool_id, t.tool_name, t.created_at,
        CASE WHEN pg_column_size(t.arguments) <= :size THEN t.arguments END AS arguments,
        coalesce(t.client_info ->> 'name', '') AS program,

@@ -84,9 +84,9 @@ def differing(before: dict[str, Any], after: dict[str, Any]) -> tuple[str, ...]:
 
 
 def proposal(task_id: int, question: OpenQuestion, arguments: dict[str, Any], *, by: str) -> Proposal:
-    """The approval as it would be with these arguments. Raises `Invalid`, with the `field` of an argument if it is
-    about one, if nothing differs, or something that the rule does not let people edit; if they are too large or do not
-    fit the tool's schema; or if the rules deny or hide the call with them."""
+    """The approval as it would be with these arguments. Raises `Invalid` if nothing differs, if an argument differs
+    that the rule does not let people edit, if the arguments are too large or do not fit the tool's schema, or if the
+    rules deny or hide the call with them. An error about one argument has its name as `field`."""
     task = Task.objects.select_related("context").get(pk=task_id)
     tool = tool_by_id(task.tool_id)
     assert tool is not None  # its tasks keep a tool from being deleted

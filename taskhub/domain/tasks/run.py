@@ -117,7 +117,7 @@ def claim_tasks(
     `per_context`); its further tasks do not hold up those of others.
 
     `scarce` maps each server that takes fewer than `limit` more calls of this worker to how many it takes, which may be
-    none. Tasks for other servers pass those that wait for it.
+    none. Tasks for other servers do not wait behind tasks for these.
 
     With the `since` of the claim before, tasks that became runnable more than a second earlier are not looked at. Every
     few seconds a claim must go without it, to find tasks that were locked or committed late.

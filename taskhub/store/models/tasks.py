@@ -290,7 +290,7 @@ class Preview(models.Model):
     is_error = models.BooleanField(db_default=False)
     problem = models.TextField(db_default="")
     digest = models.BinaryField(max_length=32, null=True)
-    """The digest of the whole answer, with what was not kept; the same for all previews without an answer."""
+    """The digest of the whole answer, with the part that was not kept; the same for all previews without an answer."""
 
     class Meta:
         db_table = "preview"

@@ -1,9 +1,12 @@
-"""The end of a web process: whoever was let in is answered."""
+"""The end of a web process: whoever was let in is answered. And what its beginning does without."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +17,7 @@ import uvloop
 from taskhub.cli import httpserver
 from taskhub.cli.httpserver import BoundedHttp
 from taskhub.cli.management.commands.web import Server
+from tests.support.hub import ROOT
 
 REQUEST = b"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 LENGTH = 32 * 1_048_576
@@ -145,3 +149,16 @@ def test_a_peer_that_takes_nothing_of_its_answer_is_hung_up_on(loop: str, monkey
         return taken
 
     assert run(loop, served) > LENGTH
+
+
+def test_neither_a_web_process_nor_up_imports_the_sdk_which_takes_longer_than_all_else_of_a_start() -> None:
+    code = """if True:
+        import sys, django
+        django.setup()
+        import taskhub.cli.management.commands.call, taskhub.cli.management.commands.up
+        import taskhub.cli.management.commands.web, taskhub.config.asgi, taskhub.config.urls
+        print(*{name.partition(".")[0] for name in sys.modules} & {"mcp", "mcp_types"})
+    """
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "taskhub.config.settings"}
+    command = [sys.executable, "-c", code]
+    assert subprocess.check_output(command, cwd=ROOT, env=environment, text=True) == "\n"

@@ -9,9 +9,8 @@ from django import forms
 from taskhub.console.forms.base import ConsoleForm, Typed, picked
 from taskhub.console.forms.servers import SECRET
 from taskhub.core.errors import Invalid
-from taskhub.domain.credentials.discovery import MAX_SCOPES
 from taskhub.domain.credentials.reads import OAuthRow
-from taskhub.domain.credentials.records import MAX_CLIENT_ID, MAX_SECRET, OAuthSettings, Way
+from taskhub.domain.credentials.records import MAX_CLIENT_ID, MAX_SCOPES, MAX_SECRET, OAuthSettings, Way
 from taskhub.lib.addresses import MAX_ADDRESS
 
 WAYS = (

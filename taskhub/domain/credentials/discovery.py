@@ -1,14 +1,14 @@
 """Finds the authorization server of an MCP server: RFC 9728, then RFC 8414 or OpenID Connect discovery.
 
-The order of addresses and the shapes of documents are those of the official SDK. This module makes the requests itself,
-because the SDK's own client does so only within one interactive process.
+The order of addresses and the shapes of documents are those of the official SDK. Its own client asks for them only
+within one interactive process, so what is asked when is decided here. Importing the SDK takes most of a second, so
+those who discover import this module only then: most processes never do.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 import httpx2
@@ -24,13 +24,10 @@ from pydantic import AnyHttpUrl, ValidationError
 
 from taskhub.core.errors import Invalid
 from taskhub.domain.credentials import web
-from taskhub.domain.credentials.records import Found, Unanswered, Way
-from taskhub.domain.credentials.web import Unfit
-from taskhub.lib.addresses import host_of
+from taskhub.domain.credentials.records import MAX_SCOPES, Found, Unanswered, Way
+from taskhub.domain.credentials.web import Unfit, hosts_given
 from taskhub.lib.signs import spelled
 
-MAX_SCOPES: Final = 1_000
-"""Most characters of a list of scopes."""
 _PING: Final = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 _ACCEPT: Final = {"Accept": "application/json, text/event-stream"}
 
@@ -67,21 +64,6 @@ def discover(server_url: str, *, way: Way, issuer: str = "") -> Found:
         says_issuer=bool(metadata.authorization_response_iss_parameter_supported),
         reads_documents=bool(metadata.client_id_metadata_document_supported),
     )
-
-
-def hosts_given(server_url: str, issuer: str) -> frozenset[str]:
-    """The hosts that an admin named: that of the server, and that of the issuer."""
-    return frozenset(filter(None, (host_of(server_url), host_of(issuer))))
-
-
-def stored(found: Found) -> dict[str, Any]:
-    """`found` as the database stores it."""
-    return dataclasses.asdict(found)
-
-
-def read(stored: dict[str, Any]) -> Found | None:
-    """The record that `stored` made this of; `None` if nothing was found yet."""
-    return Found(**{**stored, "methods": tuple(stored["methods"])}) if stored else None
 
 
 class _Challenge:

@@ -15,13 +15,12 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from django.db import transaction
-from mcp.client.auth.oauth2 import PKCEParameters
 
 from taskhub.core.errors import Invalid, NotFound, Refused
 from taskhub.core.records import Actor
 from taskhub.domain.audit.record import record_event
 from taskhub.domain.catalogue.reads import target_of, vault
-from taskhub.domain.credentials import discovery, tokens
+from taskhub.domain.credentials import tokens
 from taskhub.domain.credentials.grants import (
     announce,
     client_of,
@@ -41,6 +40,7 @@ from taskhub.domain.credentials.records import (
     Unanswered,
     Way,
 )
+from taskhub.domain.credentials.web import hosts_given
 from taskhub.domain.questions.answer import answer_authorization
 from taskhub.lib import ids
 from taskhub.lib.addresses import WebAddress, web_address
@@ -126,6 +126,10 @@ def begin(
     hub, `back` the path to which they return in the end. Unless an admin has named all scopes, `scopes` are requested
     besides those that the server asks for and those of the grant before. Discovers the authorization server, and
     registers the hub there if that is needed. Raises `NotFound`, `Refused`, or `Invalid` with the reason."""
+    from mcp.client.auth.oauth2 import PKCEParameters
+
+    from taskhub.domain.credentials import discovery  # see there
+
     server = Server.objects.filter(pk=server_id, tenant_id=tenant_id, removed_at=None).select_related("oauth").first()
     if server is None:
         raise NotFound("No such server.")
@@ -144,7 +148,7 @@ def begin(
         _check_issuer(server.name, oauth, found)
         before = grants_for(server.pk, holder).values_list("scopes", flat=True).first() or ""
         asked = oauth.scopes or union(found.scopes, before, scopes)
-        client, registered = _client(oauth, found, base, asked, discovery.hosts_given(server_url, oauth.issuer))
+        client, registered = _client(oauth, found, base, asked, hosts_given(server_url, oauth.issuer))
     except InvalidToken:
         raise Refused("A secret of this server was encrypted with another SECRET_KEY: set it again first.") from None
     except (Denied, Unanswered) as error:
@@ -222,7 +226,7 @@ def _issued(request: GrantRequest, answer: dict[str, str], *, for_all: bool) -> 
     if request.created_at < datetime.now(UTC) - timedelta(seconds=REQUEST_SECONDS):
         raise Refused(f"This took longer than {REQUEST_SECONDS // 60} minutes. Begin again.")
     server, oauth = request.server, _oauth_of(request.server)
-    found = None if oauth is None else discovery.read(oauth.found)
+    found = None if oauth is None else Found.read(oauth.found)
     if oauth is None or found is None or found.issuer != request.issuer or server.removed_at is not None:
         raise Refused(f"{server.name} is authorized in another way now. Begin again.")
     if not for_all and Holder(request.user_id, request.context_id) == Holder():
@@ -240,7 +244,7 @@ def _issued(request: GrantRequest, answer: dict[str, str], *, for_all: bool) -> 
             code=answer["code"],
             verifier=vault().decrypt(bytes(request.verifier)),
             redirect_uri=request.redirect_uri,
-            given=discovery.hosts_given(target_of(server), oauth.issuer),
+            given=hosts_given(target_of(server), oauth.issuer),
         )
     except Denied as error:
         if str(error).startswith("invalid_client"):
@@ -328,7 +332,7 @@ def _oauth_of(server: Server) -> ServerOAuth | None:
 def _check_issuer(server: str, oauth: ServerOAuth, found: Found) -> None:
     """Raise `Refused` if the server names another authorization server than the one that the client id and secret
     belong to: the issuer that an admin named, or the first that was found. So they are not sent to another."""
-    first = discovery.read(oauth.found)
+    first = Found.read(oauth.found)
     if oauth.client_id and not oauth.issuer and first is not None and first.issuer != found.issuer:
         raise Refused(
             f"{server} names another authorization server now, {spelled(found.issuer)[:200]} instead of"
@@ -343,7 +347,7 @@ def _keep(server: Server, oauth: ServerOAuth, found: Found, registered: dict[str
     now = ServerOAuth.objects.select_for_update().filter(pk=oauth.pk).first()
     if now is None or (now.way, now.issuer, now.client_id) != (oauth.way, oauth.issuer, oauth.client_id):
         raise Refused(f"{server.name} is authorized in another way now. Begin again.")
-    now.found = discovery.stored(found)
+    now.found = found.stored()
     if registered and registered != oauth.registered:
         now.registered = registered
     now.save(update_fields=["found", "registered"])
@@ -355,7 +359,7 @@ def _client(
     """The hub as a client of the authorization server: as an admin said, by its metadata document, or registered, with
     what is stored of the registration. Raises `Denied`, `Unanswered` or `InvalidToken`."""
     if oauth.client_id:
-        oauth.found = discovery.stored(found)
+        oauth.found = found.stored()
         known = client_of(oauth)
         assert known is not None
         return known, {}

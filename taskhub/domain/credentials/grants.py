@@ -28,7 +28,7 @@ from taskhub.core.records import Actor
 from taskhub.domain.audit.record import record_event
 from taskhub.domain.catalogue.offers import WORKER
 from taskhub.domain.catalogue.reads import vault
-from taskhub.domain.credentials import discovery, tokens
+from taskhub.domain.credentials import tokens
 from taskhub.domain.credentials.records import (
     Access,
     Busy,
@@ -44,6 +44,7 @@ from taskhub.domain.credentials.records import (
     Unanswered,
     Way,
 )
+from taskhub.domain.credentials.web import hosts_given
 from taskhub.domain.hints.announce import notify
 from taskhub.lib.signing import InvalidToken
 from taskhub.store import statements
@@ -159,10 +160,12 @@ def look(server_id: int, context_id: int | None, *, refused: str = "") -> Access
 
 def exchange(due: Due) -> Exchanged:
     """Ask the authorization server for new tokens. Makes no use of the database."""
-    found, given = due.found, discovery.hosts_given(due.server_url, due.wanted_issuer)
+    found, given = due.found, hosts_given(due.server_url, due.wanted_issuer)
     try:
         if due.way is Way.CLIENT:
             if found is None:
+                from taskhub.domain.credentials import discovery  # see there
+
                 found = discovery.discover(due.server_url, way=due.way, issuer=due.wanted_issuer)
             client = Client(due.client.id, due.client.secret, tokens.method_for(found, secret=True))
             return Exchanged(
@@ -222,7 +225,7 @@ def _found(due: Due, exchanged: Exchanged) -> None:
     if due.found is None and exchanged.found is not None:
         there = ServerGrant.objects.filter(pk=due.grant_id, version=due.version).exists()
         if there or exchanged.tokens is not None:
-            ServerOAuth.objects.filter(server_id=due.server_id).update(found=discovery.stored(exchanged.found))
+            ServerOAuth.objects.filter(server_id=due.server_id).update(found=exchanged.found.stored())
 
 
 def access(server_id: int, context_id: int | None = None, *, refused: str = "") -> Access:
@@ -251,7 +254,7 @@ def drop(due: Due, exchanged: Exchanged) -> None:
     """Revoke tokens that were issued for a grant that is gone. Makes no use of the database."""
     if exchanged.tokens is not None and exchanged.found is not None:
         token = exchanged.tokens.refresh or exchanged.tokens.access
-        given = discovery.hosts_given(due.server_url, due.wanted_issuer)
+        given = hosts_given(due.server_url, due.wanted_issuer)
         tokens.revoke(exchanged.found, due.client, token, given=given)
 
 
@@ -334,7 +337,7 @@ def client_of(oauth: Any, client_id: str = "", registered: Mapping[str, Any] = _
     If an admin gave one (in the columns of `oauth`, a `ServerOAuth`), it is that one, and only that; else the one as
     which the hub `registered` itself; else the one that the hub's metadata document at `client_id` describes. `None` if
     it is none of these. Raises `InvalidToken` or `Denied`."""
-    found = discovery.read(oauth.found)
+    found = Found.read(oauth.found)
     if oauth.client_id:
         if client_id not in ("", oauth.client_id):
             return None
@@ -358,7 +361,7 @@ def forget_client(server_id: int, client_id: str) -> None:
 def _due(row: _Row, server_id: int, refresh: str) -> Due:
     """Take the turn to refresh the grant. Raises as `look` does."""
     assert row.grant_id is not None
-    found = discovery.read(json.loads(row.found))
+    found = Found.read(json.loads(row.found))
     if row.way is not Way.CLIENT and (found is None or found.issuer != row.issuer):
         raise _lapsed(row, OTHER_ISSUER)
     oauth = ServerOAuth(
@@ -397,7 +400,7 @@ def _due(row: _Row, server_id: int, refresh: str) -> Due:
 
 def _scopes_of(row: _Row) -> str:
     """The scopes of the grant; those that were asked for, if its authorization server did not say."""
-    found = discovery.read(json.loads(row.found))
+    found = Found.read(json.loads(row.found))
     return row.scopes or row.wanted_scopes or (found.scopes if found else "")
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from taskhub.core.hints import CatalogueChanged
 from taskhub.domain.catalogue.sync import store_problem
-from taskhub.domain.credentials.discovery import MAX_SCOPES
 from taskhub.domain.credentials.grants import grants_for, widen
-from taskhub.domain.credentials.records import Holder, NeedsAuthorization, Way
+from taskhub.domain.credentials.records import MAX_SCOPES, Holder, NeedsAuthorization, Way
 from taskhub.domain.hints.announce import notify
 from taskhub.store.models import ServerOAuth
 

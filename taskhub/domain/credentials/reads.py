@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from taskhub.domain.credentials import discovery
-from taskhub.domain.credentials.records import Holder, Way
+from taskhub.domain.credentials.records import Found, Holder, Way
 from taskhub.store import statements
 from taskhub.store.models import ServerOAuth
 
@@ -69,7 +68,7 @@ def oauth_of(server_id: int) -> OAuthRow | None:
     row = ServerOAuth.objects.filter(server_id=server_id).first()
     if row is None:
         return None
-    found = discovery.read(row.found)
+    found = Found.read(row.found)
     made = row.registered or {}
     return OAuthRow(
         way=Way(row.way),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from taskhub.core.errors import Invalid, Unavailable
 
@@ -13,6 +13,8 @@ MAX_CLIENT_ID: Final = 1_000
 """Most characters of a client id that an admin gives."""
 MAX_SECRET: Final = 4_096
 """Most characters of a client's secret."""
+MAX_SCOPES: Final = 1_000
+"""Most characters of a list of scopes."""
 
 
 class Way(StrEnum):
@@ -58,6 +60,15 @@ class Found:
     """Whether answers to authorization requests name the issuer (RFC 9207)."""
     reads_documents: bool = False
     """Whether the authorization server knows clients by their metadata documents."""
+
+    def stored(self) -> dict[str, Any]:
+        """It as the database stores it."""
+        return asdict(self)
+
+    @classmethod
+    def read(cls, stored: dict[str, Any]) -> Found | None:
+        """What `stored` returned; `None` if nothing was found yet."""
+        return cls(**{**stored, "methods": tuple(stored["methods"])}) if stored else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import quote
 
-from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from pydantic import ValidationError
 
 from taskhub.core.secrets import without_values
@@ -43,6 +42,8 @@ def method_for(found: Found, *, secret: bool) -> str:
 
 def register(found: Found, *, name: str, redirect_uri: str, scopes: str, given: Collection[str]) -> Client:
     """Register the hub as a client that may ask for these scopes (RFC 7591). Raises `Denied` or `Unanswered`."""
+    from mcp.shared.auth import OAuthClientInformationFull  # as in `discovery`
+
     wished = "none" if not found.methods or "none" in found.methods else method_for(found, secret=True)
     answer = _asked(
         found.registration_endpoint,
@@ -126,6 +127,8 @@ def _resource(found: Found) -> dict[str, str]:
 def _tokens(
     found: Found, client: Client, form: Mapping[str, str], given: Collection[str], secrets: Collection[str] = ()
 ) -> Tokens:
+    from mcp.shared.auth import OAuthToken  # as in `discovery`
+
     form, headers = _authenticated(client, form)
     answer = _asked(found.token_endpoint, given, form=form, headers=headers)
     if answer.status in _REFUSALS and answer.body.get("error") not in (None, *_PASSING):

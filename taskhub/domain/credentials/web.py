@@ -36,6 +36,11 @@ MAX_LATER: Final = 600.0
 MAX_SHOWN: Final = 200
 
 
+def hosts_given(server_url: str, issuer: str) -> frozenset[str]:
+    """The hosts that an admin named: that of the server, and that of the issuer."""
+    return frozenset(filter(None, (host_of(server_url), host_of(issuer))))
+
+
 class Unfit(Exception):
     """Nothing is sent to the address. The message says why."""
 

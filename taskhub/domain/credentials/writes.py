@@ -15,12 +15,20 @@ from taskhub.core.errors import Invalid, NotFound
 from taskhub.core.records import Actor
 from taskhub.domain.audit.record import record_event
 from taskhub.domain.catalogue.reads import target_of, vault
-from taskhub.domain.credentials import discovery, tokens, web
-from taskhub.domain.credentials.discovery import MAX_SCOPES
+from taskhub.domain.credentials import tokens, web
 from taskhub.domain.credentials.flow import answer_waiting
 from taskhub.domain.credentials.grants import announce, client_of, holder_name
-from taskhub.domain.credentials.records import MAX_CLIENT_ID, MAX_SECRET, Denied, Holder, OAuthSettings, Way
-from taskhub.domain.credentials.web import Unfit
+from taskhub.domain.credentials.records import (
+    MAX_CLIENT_ID,
+    MAX_SCOPES,
+    MAX_SECRET,
+    Denied,
+    Found,
+    Holder,
+    OAuthSettings,
+    Way,
+)
+from taskhub.domain.credentials.web import Unfit, hosts_given
 from taskhub.lib.signing import InvalidToken
 from taskhub.store.models import Server, ServerGrant, ServerOAuth
 
@@ -161,12 +169,12 @@ def revoke(*, tenant_id: int, server_id: int, grant_id: int, actor: Actor) -> bo
 def _revoked_there(server: Server, oauth: ServerOAuth, grant: ServerGrant) -> bool:
     """Have the tokens of a grant revoked. Returns whether the authorization server confirmed it."""
     token = grant.refresh or grant.access
-    found = discovery.read(oauth.found)
+    found = Found.read(oauth.found)
     if token is None or found is None or found.issuer != grant.issuer:
         return False
     try:
         client = client_of(oauth, grant.client_id, grant.registered)
-        given = discovery.hosts_given(target_of(server), oauth.issuer)
+        given = hosts_given(target_of(server), oauth.issuer)
         return client is not None and tokens.revoke(found, client, vault().decrypt(bytes(token)), given=given)
     except (InvalidToken, Denied):
         return False

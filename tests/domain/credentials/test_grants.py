@@ -16,7 +16,7 @@ from taskhub.core.errors import Invalid, Refused, Unavailable
 from taskhub.core.records import Actor
 from taskhub.core.states import Door
 from taskhub.domain.catalogue.reads import vault
-from taskhub.domain.credentials import flow, grants, reads, writes
+from taskhub.domain.credentials import discovery, flow, grants, reads, writes
 from taskhub.domain.credentials.records import (
     Access,
     Busy,
@@ -380,7 +380,7 @@ def test_a_client_id_that_was_given_is_not_taken_to_another_authorization_server
 def test_an_authorization_that_an_admin_overtakes_changes_nothing(
     server: Server, guarded: Guarded, by: Actor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    discover = flow.discovery.discover
+    discover = discovery.discover
 
     def slowly(*given: Any, **more: Any) -> Any:
         found = discover(*given, **more)
@@ -388,7 +388,7 @@ def test_an_authorization_that_an_admin_overtakes_changes_nothing(
         writes.set_oauth(tenant_id=server.tenant_id, server_id=server.pk, wanted=each, actor=by)
         return found
 
-    monkeypatch.setattr(flow.discovery, "discover", slowly)
+    monkeypatch.setattr(discovery, "discover", slowly)
     with pytest.raises(Refused, match="in another way now"):
         authorize(server, guarded, by)
     assert ServerOAuth.objects.get().found == {}

@@ -18,7 +18,7 @@ from typing import Any, Final
 from taskhub.core.asking import Asking, asking
 from taskhub.core.errors import Invalid
 from taskhub.core.records import Actor, NewQuestion, OpenQuestion, ToolRecord
-from taskhub.core.rules import Then
+from taskhub.core.rules import Otherwise, Then
 from taskhub.domain.catalogue.view import tool_by_id
 from taskhub.domain.changes import change, questions, who
 from taskhub.domain.questions.answer import EditOutcome
@@ -105,7 +105,10 @@ def proposal(task_id: int, question: OpenQuestion, arguments: dict[str, Any], *,
     if verdict.then is Then.DENY:
         raise Invalid(f"By the rules, the call with these arguments is denied: {denied_why(verdict)}")
     found = approval_question(tool, arguments, verdict)
-    approval = _as_before(task.tenant_id, tool, question, arguments) if found is None else found
+    if found is None:
+        approval = _as_before(task.tenant_id, tool, question, arguments)
+    else:
+        approval = _escalated(found, question)
     carried: dict[str, Any] = {name: question.params[name] for name in _CARRIED if name in question.params}
     approval = replace(approval, params={**approval.params, **carried})
     same = (approval.group, approval.quorum) == (question.group, question.quorum)
@@ -175,6 +178,18 @@ def _as_before(tenant_id: int, tool: ToolRecord, question: OpenQuestion, argumen
         group=question.group,
         quorum=question.quorum,
     )
+
+
+def _escalated(approval: NewQuestion, question: OpenQuestion) -> NewQuestion:
+    """The approval, for the group that is asked by now, where the same rule asks and its first group did not decide in
+    time."""
+    before, now = question.params.get("decided") or {}, approval.params["decided"]
+    asked = (before.get("rule"), before.get("version"), before.get("escalated_from"))
+    if asked != (now["rule"], now["version"], approval.group):
+        return approval
+    decided = {name: value for name, value in now.items() if name != "escalate_to"}
+    decided |= {"otherwise": str(Otherwise.DENY), "escalated_from": approval.group}
+    return replace(approval, group=question.group, params={**approval.params, "decided": decided})
 
 
 def _edited(sent: dict[str, Any], arguments: dict[str, Any], by: str) -> dict[str, Any] | None:

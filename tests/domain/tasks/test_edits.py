@@ -427,6 +427,24 @@ def test_a_group_that_is_asked_next_decides_on_the_edited_call() -> None:
     assert kit.claim_one().arguments == OTHER
 
 
+def test_who_is_asked_after_the_first_group_decides_on_what_they_edit() -> None:
+    rule = Rule(
+        name="asks", when="", then=Then.ASK, group="ops", editable=("text",), otherwise=Otherwise.ESCALATE,
+        escalate_to="leads", sentence="Say {args.text}",
+    )  # fmt: skip
+    world, task = called(rule)
+    time_is_over()
+    before = kit.opened(task.id)
+    lead = person(world, "leads")
+    assert edit(lead, task, OTHER) is EditOutcome.ANSWERED
+    (after,) = Question.objects.filter(task_id=task.id, state="answered")
+    assert (after.group, after.params["decided"]["otherwise"]) == ("leads", "deny")
+    assert after.params["decided"]["sentence"] == ["Say ", "bye", ""]
+    assert before.params["decided"].keys() == after.params["decided"].keys()
+    save(world, rule, Rule(name="more", when="false", then=Then.DENY))
+    assert kit.claim_one().arguments == OTHER
+
+
 def test_a_tool_or_server_that_has_changed_is_not_approved_unseen() -> None:
     world, task = called()
     who = person(world)

@@ -364,6 +364,10 @@ class SignedIn:
     role: str = ""
     groups: tuple[str, ...] = ()
 
+    def stored(self) -> dict[str, Any]:
+        """It as the SQL function `th_signed_in` gives it, and tasks keep it."""
+        return {"name": self.name, "role": self.role, "groups": list(self.groups)}
+
 
 NOBODY: Final = SignedIn()
 
@@ -401,6 +405,8 @@ class Verdict:
     """The names of the rules with `shadow` that matched before."""
     scopes: frozenset[str] | None = None
     """The scopes for which the rules decided (`Client.scopes`)."""
+    person: SignedIn = NOBODY
+    """The person for whom the rules decided (`Client.person`), if rules speak of people."""
     bypass: Bypass | None = None
     """The bypass that lets the call run; without it people would be asked."""
 
@@ -417,6 +423,8 @@ class Verdict:
             kept["bypass"] = self.bypass.stored()
         if self.scopes is not None:
             kept["scopes"] = sorted(self.scopes)
+        if self.person != NOBODY:
+            kept["person"] = self.person.stored()
         return kept
 
 

@@ -69,8 +69,9 @@ WORDS: Final = MappingProxyType({
     "approved_call_changed": "the call or its server's address has changed since it was approved",
     "approver_left": "somebody who approved it may not approve it any more",
     "preview_changed": "its preview shows something else than when it was approved",
+    "outdated_while_previewed": "While its preview ran again, something changed of what had been looked at before",
     "undecided": "The rules could not be asked about it",
-    "rules_changed": "the rules or the tool have changed since it was called",
+    "rules_changed": "the rules, the tool or the rights of its caller have changed since it was called",
     "bypass_over": "the bypass that would have let it run is over",
 })  # fmt: skip
 

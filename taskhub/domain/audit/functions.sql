@@ -20,7 +20,7 @@ $$;
 -- The verdict of the rules on a call (the column `task.decided`), as an event stores it; nothing where the tenant had
 -- none.
 CREATE OR REPLACE FUNCTION th_decided(decided jsonb) RETURNS jsonb LANGUAGE sql STABLE AS $$
-    SELECT CASE WHEN decided IS NULL THEN '{}' ELSE jsonb_build_object('decided', decided - 'scopes') END
+    SELECT CASE WHEN decided IS NULL THEN '{}' ELSE jsonb_build_object('decided', decided - '{scopes,person}'::text[]) END
 $$;
 
 -- Trigger of `task`, for each statement: writes an event for each changed row, and sends hints. All events are written

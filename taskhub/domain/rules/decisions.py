@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from taskhub.core.errors import Invalid
 from taskhub.core.records import ToolRecord
-from taskhub.core.rules import Client, Risk, Rule, RuleList, SignedIn, Then, Verdict
+from taskhub.core.rules import NOBODY, Client, Risk, Rule, RuleList, SignedIn, Then, Verdict
 from taskhub.domain.rules.conditions import MISSING, alone, may_be_json, schema_of
 from taskhub.domain.rules.expressions import Expression, Values, absent_values, argument_values, compiled
 from taskhub.domain.rules.kinds import check_kinds
@@ -68,6 +68,8 @@ class Rules:
         """The rules that are not off."""
         self.hide = any(one.rule.then is Then.HIDE and not one.rule.shadow for one in self.rules)
         """Whether a tool may be hidden from a client."""
+        self.of_person = any(one.when.of_person for one in self.rules)
+        """Whether a rule speaks of the person who signed in the client."""
         self._left: dict[tuple[Any, ...], Sequence[CompiledRule]] = {}
         self._of_tool: dict[tuple[Any, ...], Sequence[CompiledRule]] = {}
 
@@ -78,8 +80,9 @@ class Rules:
         call of a hidden tool is denied."""
         if not self.rules:
             return Verdict(Then.ALLOW, version=self.version)
+        person = client.person if self.of_person else NOBODY
         if (hidden := self.hidden_by(client, tool)) is not None:
-            return Verdict(Then.DENY, hidden, self.version, scopes=client.scopes)
+            return Verdict(Then.DENY, hidden, self.version, scopes=client.scopes, person=person)
         left = self.may_match(client, tool, program)
         values: Values | None = None
         shadows: list[str] = []
@@ -94,8 +97,8 @@ class Rules:
                 shadows.append(one.rule.name)
                 continue
             then = Then.DENY if one.rule.then is Then.HIDE else one.rule.then
-            return Verdict(then, one.rule, self.version, met is None, tuple(shadows), client.scopes)
-        return Verdict(Then.ALLOW, None, self.version, shadows=tuple(shadows), scopes=client.scopes)
+            return Verdict(then, one.rule, self.version, met is None, tuple(shadows), client.scopes, person)
+        return Verdict(Then.ALLOW, None, self.version, shadows=tuple(shadows), scopes=client.scopes, person=person)
 
     def let_pass(self, verdict: Verdict, tool: ToolRecord) -> Verdict:
         """The verdict under the bypass that is in force: a call about which the rule would ask is allowed, unless the

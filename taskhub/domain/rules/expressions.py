@@ -76,7 +76,8 @@ class Expression:
     """A compiled expression. `arguments`: the names of the arguments that it speaks of; `None` if it may speak of any.
     `compared`: the arguments whose value it speaks of, and not only whether they are there. `timed`: whether it speaks
     of the time. `of_program`: whether it speaks of the name that the client's program gives itself. `of_scopes`:
-    whether it speaks of the scopes of the client's token. `of_tool`: whether it speaks of the tool."""
+    whether it speaks of the scopes of the client's token. `of_tool`: whether it speaks of the tool. `of_person`:
+    whether it speaks of the person who signed in the client."""
 
     text: str
     arguments: frozenset[str] | None
@@ -85,6 +86,7 @@ class Expression:
     of_program: bool
     of_scopes: bool
     of_tool: bool
+    of_person: bool
     _program: Any
 
     @property
@@ -164,6 +166,7 @@ def compiled(text: str) -> Expression:
         of_program=writer.of_program,
         of_scopes=writer.of_scopes,
         of_tool=writer.of_tool,
+        of_person=writer.of_person,
         _program=program,
     )
 
@@ -180,6 +183,7 @@ class _Writer:
         self.of_program = False
         self.of_scopes = False
         self.of_tool = False
+        self.of_person = False
         self._loops = self._sums = self._matches = 0
 
     def sequence(self, parts: tuple[Part, ...], bound: frozenset[str]) -> str:
@@ -296,6 +300,7 @@ class _Writer:
         if not isinstance(name, Token) or name.text not in members:
             raise invalid(f"{part.text} has the members {', '.join(sorted(members))}", part.at)
         self.of_tool = self.of_tool or part.text == "tool"
+        self.of_person = self.of_person or part.text == "person"
         self.of_program = self.of_program or (part.text, name.text) == ("client", "program")
         self.of_scopes = self.of_scopes or (part.text, name.text) == ("client", "scopes")
         return part.text, 1

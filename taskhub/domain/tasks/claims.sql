@@ -117,6 +117,20 @@ BEGIN
     RETURN held_back;
 END $$;
 
+-- Whether the rules have to decide a call again before it runs: they, or the definition of its tool, or what they see
+-- of the person who signed in its client, are not those by which they decided it last (`decided`), or the bypass that
+-- let it pass is over. `seen` and `present` are the digests of the definition then and now.
+CREATE OR REPLACE FUNCTION th_to_decide(tenant bigint, client bigint, decided jsonb, seen bytea, present text)
+RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT coalesce((decided ->> 'version')::int, 0) <> v.number OR v.number > 0 AND seen <> decode(present, 'hex')
+        OR decided ? 'person' AND decided -> 'person' IS DISTINCT FROM (
+            SELECT th_signed_in(c) FROM auth_context c WHERE c.id = client)
+        OR decided ? 'bypass' AND NOT EXISTS (
+            SELECT FROM bypass b WHERE b.id = (decided #>> '{bypass,id}')::bigint
+            AND b.ended_at IS NULL AND b.ends_at > clock_timestamp())
+    FROM (SELECT coalesce(max(r.number), 0) AS number FROM rule_version r WHERE r.tenant_id = tenant) AS v
+$$;
+
 -- Whether the context and the server of the tool are a pair of p_contexts and p_servers.
 CREATE OR REPLACE FUNCTION th_away(p_context bigint, p_tool bigint, p_contexts bigint[], p_servers bigint[])
 RETURNS boolean LANGUAGE sql STABLE AS $$
@@ -143,8 +157,7 @@ $$;
 -- task of each.
 -- Where a client has a session at a server in another living worker (upstream_session), its tasks for that server are
 -- left to that worker: the pairs of client and server are in away_contexts and away_servers.
--- `to_decide`: the rules or the tool are not those by which the rules decided the task last, or the bypass that let it
--- pass is over (decide_again).
+-- `to_decide`: the rules have to decide the task again (th_to_decide, decide_again).
 -- `r_more`: more tasks could run once a task ends. `r_skipped`: another transaction held the lock of a task that waits
 -- for nothing else, so the worker should look again soon. If nothing was taken, one row has both and otherwise nulls.
 -- `r_since` is where the next claim may start (p_since): no queued task is older. Without it every claim would walk
@@ -343,8 +356,7 @@ BEGIN
         WITH taken AS MATERIALIZED (
             SELECT w.id, w.public_id, w.lease_epoch, w.tenant_id, w.tool_id, w.context_id, w.arguments, w.edited, w.answers,
                    w.upstream_state, w.client_capabilities, w.trace, w.run_seconds, w.revision, w.tool_digest,
-                   coalesce((w.decided ->> 'version')::int, 0) AS rules_version,
-                   (w.decided #>> '{bypass,id}')::bigint AS bypass_id
+                   w.decided
             FROM task w WHERE w.id = ANY (chosen)
         )
         SELECT t.id, t.public_id::text, t.lease_epoch, t.tenant_id, s.id, s.name::text, o.id, o.name::text,
@@ -358,14 +370,9 @@ BEGIN
                          GROUP BY l.upstream_key)), '{}')::text,
                t.upstream_state::text, t.client_capabilities::text, t.trace::text, o.question_audience::text,
                t.run_seconds, t.answers::text, t.context_id, t.revision::text,
-               t.rules_version <> v.present OR v.present > 0 AND t.tool_digest <> decode(o.digest, 'hex')
-               OR t.bypass_id IS NOT NULL AND NOT EXISTS (
-                   SELECT FROM bypass b
-                   WHERE b.id = t.bypass_id AND b.ended_at IS NULL AND b.ends_at > clock_timestamp()), more,
+               th_to_decide(t.tenant_id, t.context_id, t.decided, t.tool_digest, o.digest), more,
                CASE WHEN full_contexts IS NULL AND NOT skipped THEN latest END, skipped, held_back
-        FROM taken t JOIN tool o ON o.id = t.tool_id JOIN server s ON s.id = o.server_id
-        CROSS JOIN LATERAL (SELECT coalesce(max(r.number), 0) AS present FROM rule_version r
-                            WHERE r.tenant_id = t.tenant_id) AS v ORDER BY t.id;
+        FROM taken t JOIN tool o ON o.id = t.tool_id JOIN server s ON s.id = o.server_id ORDER BY t.id;
 END $$;
 
 -- The key of a further approval of the task.
@@ -374,10 +381,10 @@ CREATE OR REPLACE FUNCTION th_approval_key(p_id bigint) RETURNS text LANGUAGE sq
     FROM question WHERE task_id = p_id AND kind = 'approval'
 $$;
 
--- Stores what the rules say of a claimed task for which they have to decide again: they decided in another version, for
--- another definition of its tool, or under a bypass that is over. With `p_approval`, a question as an array of one,
--- people are asked; with `p_refusal`, the text that its caller gets, the task ends; with neither it may run. Returns
--- whether it may run: otherwise the worker has lost it.
+-- Stores what the rules say of a claimed task for which they have to decide again (th_to_decide). With `p_approval`, a
+-- question as an array of one, people are asked; with `p_refusal`, the text that its caller gets, the task ends; with
+-- neither it may run. Returns whether it may run: otherwise the worker has lost it. A task that is to be cancelled ends
+-- instead.
 CREATE OR REPLACE FUNCTION decide_again(p_id bigint, p_epoch int, p_decided jsonb, p_approval json, p_refusal text,
                                         p_who text)
 RETURNS boolean LANGUAGE plpgsql AS $$
@@ -395,9 +402,16 @@ BEGIN
     INSERT INTO event (tenant_id, task_id, action, actor, door, context_id, target, before, after)
     VALUES (held.tenant_id, p_id, 'task.decided', coalesce(th_who('name'), session_user),
             coalesce(th_who('door'), 'sql'), held.context_id, held.tool_name, th_decided(held.decided),
-            jsonb_build_object('decided', p_decided - 'scopes'));
-    IF held.cancel_requested_at IS NOT NULL OR p_approval IS NULL AND p_refusal IS NULL THEN
+            jsonb_build_object('decided', p_decided - '{scopes,person}'::text[]));
+    IF p_approval IS NULL AND p_refusal IS NULL THEN
         RETURN true;
+    END IF;
+    IF held.cancel_requested_at IS NOT NULL THEN
+        -- Nobody is asked, and it must not run either: whoever cancels a call has not approved it.
+        UPDATE task SET state = 'cancelled', message = th_cancelled_idle(p_id), ended_at = clock_timestamp(),
+               lease_until = NULL, upstream_state = NULL WHERE id = p_id;
+        PERFORM th_close_attempt(p_id, p_epoch, 'cancelled', '');
+        RETURN false;
     END IF;
     IF p_refusal IS NOT NULL THEN
         p_refusal := left(th_words(CASE WHEN p_epoch = 1 THEN 'not_run' ELSE 'not_continued' END, p_refusal), 1024);

@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from oauth2_provider.models import get_application_model
 
 from taskhub.core.names import OAUTH_ISSUER
 from taskhub.core.records import Actor, TaskRecord
-from taskhub.core.rules import Client, Rule, Then
+from taskhub.core.rules import NOBODY, Client, Rule, SignedIn, Then
 from taskhub.core.states import Door, State
 from taskhub.domain.questions.answer import decide_approval
 from taskhub.domain.rules.changes import save_rules
@@ -18,7 +19,7 @@ from taskhub.domain.rules.decisions import Rules
 from taskhub.domain.rules.reads import present
 from taskhub.domain.tasks import recheck
 from taskhub.domain.tasks.cancel import request_cancel
-from taskhub.store.models import Attempt, Event, Membership, Task, Tool
+from taskhub.store.models import Application, Attempt, Consent, Event, Membership, Task, Tool
 from tests.domain import kit
 from tests.domain.kit import World
 from tests.factories import make_person
@@ -39,9 +40,12 @@ def save(world: World, *rules: Rule) -> None:
 
 def create(world: World, scopes: frozenset[str] | None = None) -> TaskRecord:
     """A call of the world's client, as the rules that are in force decide it."""
-    client = world.context
+    client, person = world.context, NOBODY
+    if client.issuer == OAUTH_ISSUER:
+        found = Membership.objects.select_related("user").get(user_id=int(client.subject.removeprefix("user:")))
+        person = SignedIn(found.user.username, found.role, tuple(found.groups))
     verdict = Rules(present(client.tenant_id)).decide(
-        Client(client.pk, client.name, client.issuer, client.subject, client.client_id, scopes),
+        Client(client.pk, client.name, client.issuer, client.subject, client.client_id, scopes, person),
         world.tool,
         {"text": "hello"},
         program="",
@@ -141,7 +145,7 @@ def test_what_a_new_rule_asks_about_waits_for_people_and_then_runs() -> None:
     assert (now.state, asked.key, asked.group) == (State.INPUT_REQUIRED, "approval", "ops")
     says = {"expires_minutes": 1_440, "otherwise": "deny"}
     assert asked.params["decided"] == {"rule": "asks", "version": 1, "doubt": False, **says, "again": True}
-    assert now.message.endswith("the rules or the tool have changed since it was called")
+    assert now.message.endswith("the rules, the tool or the rights of its caller have changed since it was called")
     assert (kit.column(task.id, "worker"), kit.column(task.id, "lease_until")) == ("", None)
     approve(task)
     assert kit.claim_one().epoch == 2
@@ -193,6 +197,58 @@ def test_the_rules_decide_by_the_groups_that_the_person_has_now() -> None:
     assert recheck.decide(task, world.tool, listed).then is Then.DENY
 
 
+def of_person(*groups: str) -> World:
+    """A client that a person in these groups signed in."""
+    world = kit.make_world()
+    ada = make_person("operator", world.context.tenant, groups=list(groups))
+    world.context.issuer, world.context.subject, world.context.client_id = OAUTH_ISSUER, f"user:{ada.user_id}", "app"
+    world.context.save()
+    registration = get_application_model().objects.create(client_id="app", client_type="public")
+    known = Application.objects.create(tenant=world.context.tenant, registration=registration)
+    Consent.objects.create(application=known, user_id=ada.user_id, scopes=["tasks:call"])
+    return world
+
+
+@pytest.mark.parametrize(
+    ("rule", "state"),
+    [
+        (Rule(name="hr only", when='!("hr" in person.groups)', then=Then.DENY), State.FAULTED),
+        (Rule(name="hr sees it", when='!("hr" in person.groups)', then=Then.HIDE), State.FAULTED),
+        (Rule(name="others are asked about", when='!("hr" in person.groups)', then=Then.ASK), State.INPUT_REQUIRED),
+        (Rule(name="no viewers", when='person.role == "viewer"', then=Then.DENY), State.WORKING),
+    ],
+    ids=["denied", "hidden", "asked about", "allowed"],
+)
+def test_who_left_a_group_since_the_call_is_decided_by_what_they_are_now(rule: Rule, state: State) -> None:
+    world = of_person("hr")
+    save(world, rule)
+    task = create(world)
+    Membership.objects.update(groups=[])
+    assert bool(kit.claim()) is (state is State.WORKING)
+    assert kit.look(task.id).state is state
+    assert Event.objects.filter(task_id=task.id, action="task.decided").count() == 1
+    assert "person" not in Event.objects.get(task_id=task.id, action="task.created").after["decided"]
+
+
+def test_an_approved_call_of_somebody_who_left_the_group_does_not_run() -> None:
+    world = of_person("hr")
+    save(world, Rule(name="hr only", when='!("hr" in person.groups)', then=Then.DENY), ASK)
+    task = create(world)
+    approve(task)
+    Membership.objects.filter(groups=["hr"]).update(groups=["other"])
+    assert kit.claim() == []
+    assert told(task)[2] == "denied_by_rule"
+
+
+def test_rules_that_say_nothing_of_people_do_not_decide_again_because_of_them() -> None:
+    world = of_person("hr")
+    save(world, OTHER)
+    task = create(world)
+    Membership.objects.update(groups=[])
+    kit.claim_one()
+    assert kit.actions(task.id) == ["task.created", "task.claimed"]
+
+
 def test_the_rules_decide_by_what_the_tool_has_become() -> None:
     world = kit.make_world()
     save(world, Rule(name="no deletes", when='tool.title == "Delete"', then=Then.DENY))
@@ -215,10 +271,11 @@ def test_the_rules_decide_by_the_scopes_that_the_token_had() -> None:
     assert other.id not in ran
 
 
-def test_a_cancelled_call_is_not_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("rule", [ASK, DENY], ids=["asked about", "denied"])
+def test_a_cancelled_call_that_may_not_run_by_now_ends(monkeypatch: pytest.MonkeyPatch, rule: Rule) -> None:
     world = kit.make_world()
     task = create(world)
-    save(world, ASK)
+    save(world, rule)
     decide = recheck.decide
 
     def cancel_first(*given: Any) -> Any:
@@ -226,9 +283,11 @@ def test_a_cancelled_call_is_not_asked_about(monkeypatch: pytest.MonkeyPatch) ->
         return decide(*given)
 
     monkeypatch.setattr(recheck, "decide", cancel_first)
-    kit.claim_one()
-    assert kit.column(task.id, "cancel_requested_at") is not None
-    assert kit.look(task.id).questions == ()
+    assert kit.claim() == [], "nobody has approved it, so it does not run because its client withdraws it"
+    now = kit.look(task.id)
+    assert (now.state, now.message, now.questions) == (State.CANCELLED, "Cancelled before it ran", ())
+    (attempt,) = Attempt.objects.filter(task_id=task.id)
+    assert attempt.outcome == "cancelled"
 
 
 def test_a_call_about_which_the_rules_cannot_be_asked_waits(

@@ -277,7 +277,8 @@ class Claim:
     only_caller: bool = False
     """Whether a question that the client cannot answer is refused, by the tool's policy."""
     previewed: bool = False
-    """Whether the rule that asked for an approval of the call has a preview, which people may have approved too."""
+    """Whether a preview may have been approved with the call: the rule that decided has one, or people edited the call,
+    and another rule asked then."""
 
 
 @dataclass(frozen=True, slots=True)

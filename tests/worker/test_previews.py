@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from taskhub.core.records import Actor, TaskRecord, UpstreamTask
-from taskhub.core.rules import Client, Otherwise, Rule, Then, preview_from_json
+from taskhub.core.rules import Client, Otherwise, Rule, Then, Verdict, preview_from_json
 from taskhub.core.states import Door, State
 from taskhub.core.versions import DECIDED_ONLY
 from taskhub.domain.credentials.records import Way
 from taskhub.domain.questions import previews as shown
-from taskhub.domain.questions.answer import AnswerOutcome, decide_approval
+from taskhub.domain.questions.answer import AnswerOutcome, EditOutcome, decide_approval
 from taskhub.domain.rules.changes import save_rules
 from taskhub.domain.rules.decisions import Rules
 from taskhub.domain.rules.reads import present
-from taskhub.domain.tasks import previews
+from taskhub.domain.tasks import edits, previews
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.domain.tasks.sweep import sweep
 from taskhub.store.models import (
     AuthContext,
     Decision,
     Event,
+    Membership,
     Outbound,
     Preview,
     Question,
@@ -33,6 +34,7 @@ from taskhub.store.models import (
     ServerGrant,
     Task,
     TaskLog,
+    Tenant,
     Tool,
 )
 from taskhub.upstream.outcomes import Deferred, Faulted, Postponed
@@ -398,6 +400,64 @@ def test_what_is_cancelled_while_its_preview_runs_again_ends(hall: Hall, server:
     request_cancel(task.id, actor=ADA)
     assert ended(task.id).state is State.CANCELLED
     assert plans.of("deploy") == []
+
+
+def rules_deny() -> None:
+    tenant = Tenant.objects.get()
+    save_rules(tenant.pk, [Rule(name="denies", when="", then=Then.DENY)], expected=1, actor=ADA)
+
+
+def definition_changes() -> None:
+    Tool.objects.filter(name="deploy").update(digest="1" * 64)
+
+
+MEANWHILE: dict[str, tuple[Callable[[], object], State]] = {
+    "its client is locked out": (lambda: AuthContext.objects.update(disabled_at=datetime.now(UTC)), State.FAULTED),
+    "its tool is turned off": (lambda: Tool.objects.filter(name="deploy").update(enabled=False), State.FAULTED),
+    "a rule denies it": (rules_deny, State.FAULTED),
+    "its approver leaves": (lambda: Membership.objects.update(role="viewer"), State.INPUT_REQUIRED),
+    "its definition changes": (definition_changes, State.INPUT_REQUIRED),
+}
+
+
+@pytest.mark.parametrize("change", MEANWHILE)
+def test_what_changes_while_the_preview_runs_again_counts(hall: Hall, server: Server, change: str) -> None:
+    """How long a preview takes is up to its server."""
+    happens, state = MEANWHILE[change]
+    task = called(hall.tool(server, "deploy"), {"tool": "plan_slowly"})
+    plans.opened.set()
+    previewed(task)
+    plans.opened.clear()
+    approve(task)
+    wait_until(lambda: len(plans.of("plan_slowly")) == 2, "the preview to run again")
+    happens()
+    plans.opened.set()
+    in_state(task.id, state)
+    assert plans.of("deploy") == []
+    assert attempts(task.id)[0] == "released"
+
+
+def test_another_rule_that_asks_about_the_edited_call_has_its_preview_called_again(hall: Hall, server: Server) -> None:
+    world = hall.tool(server, "deploy")
+    edited = Rule(name="shows", when='args.service == "db"', then=Then.ASK, preview=preview_from_json(BY_TOOL))
+    first = Rule(name="asks", when="", then=Then.ASK, editable=("service",))
+    save_rules(world.context.tenant_id, [edited, first], expected=0, actor=ADA)
+    task = kit.create(world, verdict=Verdict(Then.ASK, first, 1), arguments={"service": "web"})
+    question, actor = kit.opened(task.id), kit.approver(task.id)
+    proposed = edits.proposal(task.id, question, {"service": "db"}, by="ada")
+    assert edits.edit_call(task.id, question, proposed, votes=True, actor=actor) is EditOutcome.PROPOSED
+    assert previewed(task, "approval-2").text == plans.text
+    plans.text = "all data would be lost"
+    approve(task)
+    assert previewed(task, "approval-3").text == plans.text
+    assert plans.of("deploy") == []
+
+
+def test_a_tool_that_is_turned_off_shows_nothing(hall: Hall, server: Server) -> None:
+    hall.tool(server, "plan", enabled=False)
+    found = previewed(called(hall.tool(server, "deploy"), BY_TOOL))
+    assert (found.text, found.problem) == (None, "plan is turned off.")
+    assert plans.calls == []
 
 
 def test_a_worker_that_stops_while_the_preview_runs_again_gives_the_call_back(hall: Hall, server: Server) -> None:

@@ -50,6 +50,7 @@ class _Due:
     may: bool
     offered: bool
     read_only: bool
+    enabled: bool
     definition: str
     tries: int
     problem: str
@@ -152,6 +153,8 @@ def _call(due: _Due) -> PreviewCall:
         problem = "The client may not call any more."
     elif not due.tool_id or not due.offered:
         problem = f"{name} is not offered by the server."
+    elif not due.enabled:
+        problem = f"{name} is turned off."
     elif preview.tool and not due.read_only:
         problem = f"{name} does not say that it only reads."
     claim = Claim(

@@ -29,7 +29,8 @@ $$;
 
 -- Compares what the preview shows right before the tool would run with what people approved in p_question. Returns
 -- 'same': the tool may run; 'changed': people are asked again, and are shown both; or 'lost': the worker does not hold
--- the task any more, or the task is to be cancelled.
+-- the task any more, or the task is to be cancelled, or it went back to the queue. A server may take its time for a
+-- preview, and what the claim has looked at (th_unfit, th_to_decide) may have changed meanwhile.
 CREATE OR REPLACE FUNCTION compare_preview(p_id bigint, p_epoch int, p_question bigint, p_tool text, p_arguments text,
                                            p_text text, p_left_out int, p_is_error boolean, p_problem text,
                                            p_digest text, p_who text)
@@ -41,8 +42,10 @@ DECLARE
     why text := th_words('preview_changed');
 BEGIN
     PERFORM set_config('th.who', p_who, true);
-    SELECT t.tenant_id, t.cancel_requested_at INTO held FROM task t
-    WHERE t.id = p_id AND t.lease_epoch = p_epoch AND th_held(t.lease_until) AND t.ended_at IS NULL FOR UPDATE;
+    SELECT t.tenant_id, t.cancel_requested_at,
+           th_to_decide(t.tenant_id, t.context_id, t.decided, t.tool_digest, o.digest) AS outdated
+    INTO held FROM task t JOIN tool o ON o.id = t.tool_id
+    WHERE t.id = p_id AND t.lease_epoch = p_epoch AND th_held(t.lease_until) AND t.ended_at IS NULL FOR UPDATE OF t;
     IF NOT FOUND THEN
         RETURN 'lost';
     END IF;
@@ -56,7 +59,14 @@ BEGIN
     END IF;
     IF asked.digest = decode(p_digest, 'hex') THEN
         PERFORM th_record_preview(p_question, p_tool, p_text IS NOT NULL, p_problem, p_digest);
-        RETURN 'same';
+        IF NOT held.outdated AND NOT EXISTS (SELECT FROM th_unfit(ARRAY[p_id])) THEN
+            RETURN 'same';
+        END IF;
+        UPDATE task SET state = 'queued', lease_until = NULL, worker = '', runnable_at = clock_timestamp()
+        WHERE id = p_id;
+        PERFORM th_close_attempt(p_id, p_epoch, 'released', th_words('outdated_while_previewed'));
+        PERFORM th_wake_workers();
+        RETURN 'lost';
     END IF;
     again := th_approval_key(p_id);
     PERFORM th_open_questions(p_id, held.tenant_id, json_build_array(json_build_object(

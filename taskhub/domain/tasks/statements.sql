@@ -236,9 +236,11 @@ SELECT id, public_id, epoch, tenant_id, context_id, server_id, server_name, tool
        upstream_state, client_capabilities, trace, question_audience, run_seconds, given, revision, to_decide,
        r_more AS more, r_since AS since, r_skipped AS skipped, r_held_back AS held_back,
        coalesce(extract(EPOCH FROM clock_timestamp() - w.runnable_at), 0)::float8 AS waited,
-       coalesce(w.decided ? 'preview', false) AS previewed
+       coalesce(w.decided ? 'preview', false) OR w.edited IS NOT NULL AS previewed
 FROM claim_tasks(:worker, :free, :lease_seconds, :per_context, :share, :scarce, :rooms, :since, :who) AS c
-LEFT JOIN LATERAL (SELECT t.runnable_at, t.decided FROM task AS t WHERE t.id = c.id LIMIT 1) AS w ON true;
+LEFT JOIN LATERAL (
+    SELECT t.runnable_at, t.decided, t.edited FROM task AS t WHERE t.id = c.id LIMIT 1
+) AS w ON true;
 
 -- read: signed_in(context bigint) -> str
 SELECT th_signed_in(c)::text FROM auth_context AS c WHERE c.id = :context;
@@ -346,7 +348,8 @@ t.revision, t.client_capabilities::text, o.server_id,
 s.name AS server_name, coalesce(p.id, 0) AS tool_id, coalesce(p.name, '') AS name, th_may_call(c) AS may,
 coalesce(p.gone_at IS NULL AND p.rejected = '' AND s.removed_at IS NULL
          AND NOT (s.review AND p.confirmed_digest <> p.digest), false) AS offered,
-coalesce(p.read_only, false) AS read_only, coalesce(p.definition, '{}')::text AS definition
+coalesce(p.read_only, false) AS read_only, coalesce(p.enabled, false) AS enabled,
+coalesce(p.definition, '{}')::text AS definition
 */
 /* fragment: preview_tables
 question AS q

@@ -201,9 +201,13 @@ def of_person(*groups: str) -> World:
     """A client that a person in these groups signed in."""
     world = kit.make_world()
     ada = make_person("operator", world.context.tenant, groups=list(groups))
-    world.context.issuer, world.context.subject, world.context.client_id = OAUTH_ISSUER, f"user:{ada.user_id}", "app"
+    world.context.issuer, world.context.subject, world.context.client_id = (
+        OAUTH_ISSUER,
+        f"user:{ada.user_id}",
+        ada.username,
+    )
     world.context.save()
-    registration = get_application_model().objects.create(client_id="app", client_type="public")
+    registration = get_application_model().objects.create(client_id=ada.username, client_type="public")
     known = Application.objects.create(tenant=world.context.tenant, registration=registration)
     Consent.objects.create(application=known, user_id=ada.user_id, scopes=["tasks:call"])
     return world

@@ -398,7 +398,10 @@ def _why_waiting(question: TaskQuestion) -> Told:
         left = question.quorum - question.approvals
         from_ = f" from group {question.group}" if question.group else ""
         if question.asking.otherwise is not None and question.due_at:
-            due = (f". Undecided, {OTHERWISE[question.asking.otherwise]} ", Time(question.due_at, spent=False), ".")
+            then = OTHERWISE[question.asking.otherwise]
+            due = (f". Undecided, {then} ", Time(question.due_at, spent=False), ".")
+            if question.is_over:
+                due = (f". The time to decide is over: {then} within seconds.",)
         more = "one approval" if left == 1 and question.quorum == 1 else f"{left} more approval{'s' * (left != 1)}"
         count = f" ({question.approvals} of {question.quorum})" if question.quorum > 1 else ""
         return ("Waiting ", since, f" for {more}{from_}{count}", *due)

@@ -277,6 +277,11 @@ def test_every_page_says_that_the_rule_decided_and_no_person(
     assert before in card(mia, task)
     overdue(task)
     assert "The time to decide is over" in card(mia, task)
+    for section in ("summary", "questions"):
+        now = page_of(mia, task, section)
+        assert "within seconds" in now, section
+        assert "if nobody decides" not in now, section
+        assert "Undecided" not in now, section
     assert sweep() == 1
     assert inbox in words(mia.get("/inbox/?queue=decided").content.decode())
     said = card(mia, task)

@@ -114,6 +114,17 @@ def test_the_difference_comes_first_and_the_approval_then(sign_in: Login, tenant
     )
 
 
+def test_what_runs_again_is_shown_before(sign_in: Login, tenant: Tenant, task: TaskRecord) -> None:
+    client, operator = sign_in(make_person(Role.APPROVER, tenant)), sign_in(make_person(Role.OPERATOR, tenant))
+    client.post(f"/inbox/{asking_id(task)}/edit", edit(client, task, f0="staging")[1])
+    kit.finish(kit.claim_one())
+    asked = operator.get(f"/tasks/{task.public_id}/rerun").content.decode()
+    dialogs = [operator.get(f"/tasks/{task.public_id}/?view={view}").content.decode() for view in ("summary", "log")]
+    for page in (asked, *(page.split('id="rerun-dialog"')[1] for page in dialogs)):
+        assert "A new task calls the tool with the arguments that people approved" in words(page)
+        assert "Argument Asked for Will run env prod staging" in words(page)
+
+
 def test_what_was_not_touched_is_posted_as_it_was(sign_in: Login, tenant: Tenant, task: TaskRecord) -> None:
     answer, _ = edit(sign_in(make_person(Role.APPROVER, tenant)), task)
     assert answer.status_code == 422

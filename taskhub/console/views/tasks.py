@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from taskhub.console import content, story
 from taskhub.console.access import page
-from taskhub.console.changes import of_arguments
+from taskhub.console.changes import Changes, of_arguments
 from taskhub.console.forms.filters import TaskFilters
 from taskhub.console.forms.questions import ReasonForm
 from taskhub.console.htmx import partial_or_page
@@ -135,7 +135,7 @@ def task_rerun(request: ConsoleRequest, public_id: str) -> HttpResponse:
     """Ask for confirmation (GET), then run the same call again, as a new task (POST)."""
     if request.method != "POST":
         found = _found(request.person, public_id)
-        return render(request, "console/rerun.html", {"detail": found, "task": found.task})
+        return render(request, "console/rerun.html", {"detail": found, "task": found.task, "edited": _edited(found)})
     try:
         new = tasks.rerun_task(request.caller, public_id)
     except NotFound:
@@ -162,6 +162,11 @@ def _waiting_for(asked: list[detail.TaskQuestion]) -> str:
     if any(question.audience != "client" for question in asked):
         return "people"
     return "client" if asked else ""
+
+
+def _edited(found: detail.TaskDetail) -> Changes | None:
+    """What the arguments with which the call runs have otherwise than those that the client sent."""
+    return found.edited and of_arguments(found.arguments, found.edited["arguments"])
 
 
 def _found(person: Person, public_id: str, *, skip: int = 0) -> detail.TaskDetail:
@@ -199,6 +204,7 @@ def _task_context(request: ConsoleRequest, public_id: str) -> dict[str, Any]:
         "for_me": _for_me(request, task.id, open_questions),
         # Empty while the task waits or is being cancelled, because `why` says the same or more.
         "message": "" if paused or task.cancel_requested_at or task.state is State.INPUT_REQUIRED else task.message,
+        "edited": _edited(found),
         "may_see_client": request.caller.may("client.view"),
         "may_see_rules": request.caller.may("server.view"),
         "may_see_audit": request.caller.may("audit.view"),
@@ -217,7 +223,6 @@ def _task_context(request: ConsoleRequest, public_id: str) -> dict[str, Any]:
             arguments_json, more = content.folded(visible_json(found.arguments))
             context |= {
                 "rows": rows,
-                "edited": found.edited and of_arguments(found.arguments, found.edited["arguments"]),
                 "arguments_json": arguments_json,
                 "arguments_cut": more_rows or more,
                 "outcome": content.outcome(task.result_json),

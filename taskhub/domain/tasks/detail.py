@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from taskhub.core import calls
@@ -123,6 +123,11 @@ class TaskQuestion:
     def approvals(self) -> int:
         """How many people have approved so far."""
         return sum(1 for vote in self.votes if vote.verdict == "approve")
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its time is over, and the next sweep of a worker does what follows."""
+        return self.state is QuestionState.OPEN and self.due_at is not None and self.due_at < datetime.now(UTC)
 
     @property
     def by_rule(self) -> bool:

@@ -40,7 +40,8 @@ BEGIN
     END IF;
 END $$;
 
--- The message of a live task with edited arguments: their names come first.
+-- The message of a task with edited arguments that is live, or was cancelled, so that no result tells of them: the names
+-- of these arguments come first.
 CREATE OR REPLACE FUNCTION th_edited_message(t task) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT left(concat_ws('. ', th_words('edited', (
         SELECT string_agg(n.name, ', ') FROM json_array_elements_text(t.edited -> 'names') AS n(name))), nullif(
@@ -62,7 +63,7 @@ $$;
 -- again.
 CREATE OR REPLACE VIEW task_view AS
 SELECT t.id, t.public_id, t.tenant_id, t.context_id, t.revision, t.state,
-       CASE WHEN t.edited IS NOT NULL AND t.ended_at IS NULL THEN th_edited_message(t)
+       CASE WHEN t.edited IS NOT NULL AND (t.ended_at IS NULL OR t.state = 'cancelled') THEN th_edited_message(t)
             WHEN t.state = 'queued' THEN coalesce((
                 SELECT th_words('paused', s.name) FROM tool o JOIN server s ON s.id = o.server_id
                 WHERE o.id = t.tool_id AND NOT s.enabled AND s.removed_at IS NULL), t.message)

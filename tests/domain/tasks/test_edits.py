@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +23,7 @@ from taskhub.domain.questions.inbox import InboxItem, Obstacle
 from taskhub.domain.rules.changes import save_rules
 from taskhub.domain.rules.reads import present
 from taskhub.domain.tasks import edits, run
+from taskhub.domain.tasks.cancel import cancel_now, request_cancel
 from taskhub.domain.tasks.rerun import rerun_task
 from taskhub.domain.tasks.sweep import sweep
 from taskhub.store.models import Decision, Event, Question, Server, Task, Tool
@@ -160,6 +160,20 @@ def test_the_client_is_told_in_an_error_too(data: dict[str, Any] | None) -> None
     assert found["data"]["taskhub/edited"]["arguments"] == OTHER
     assert {name: found["data"].get(name) for name in data or {}} == (data or {})
     assert kit.look(task.id).message == "boom"
+
+
+@pytest.mark.parametrize("claimed", [False, True])
+def test_the_client_of_a_cancelled_call_is_told_too(claimed: bool) -> None:
+    world, task = called()
+    edit(person(world), task, OTHER)
+    if claimed:
+        kit.claim_one()
+        cancel_now(task.id, actor=ADA)
+    else:
+        request_cancel(task.id, actor=ADA)
+    found = kit.look(task.id)
+    assert found.state is State.CANCELLED
+    assert found.message.startswith("An approver changed text. Cancelled ")
 
 
 def test_an_argument_may_be_added_and_taken_away() -> None:
@@ -464,72 +478,6 @@ def test_what_would_be_approved_otherwise_than_shown_is_shown_again() -> None:
     with pytest.raises(Invalid, match="have changed meanwhile"):
         questions.edit_call(by(who), item(who, task), OTHER, mark=mark)
     nothing_changed(task)
-
-
-# --- at the same moment
-
-
-def together(*work: Callable[[], Any]) -> list[Any]:
-    """What each returned, each on a connection of its own, begun at the same moment."""
-    gate = threading.Barrier(len(work))
-    found: list[Any] = [None] * len(work)
-
-    def run(n: int) -> None:
-        try:
-            connection.ensure_connection()
-            gate.wait(kit.BOUND)
-            found[n] = work[n]()
-        except Exception as error:  # noqa: BLE001 - an outcome like any other
-            found[n] = error
-        finally:
-            connection.close()
-
-    threads = [threading.Thread(target=run, args=(n,)) for n in range(len(work))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(kit.BOUND)
-    return found
-
-
-def test_of_an_edit_and_an_approval_one_wins_and_the_other_is_told() -> None:
-    for _ in range(10):
-        world, task = called()
-        ann, ben = person(world), person(world)
-        of_ann, of_ben = item(ann, task), item(ben, task)
-        mark = questions.check_edit(by(ann), of_ann, OTHER).mark
-        edit_, approve = together(
-            lambda one=of_ann, who=ann, seen=mark: questions.edit_call(by(who), one, OTHER, mark=seen),
-            lambda one=of_ben, who=ben: questions.decide_approval(by(who), one, approve=True),
-        )
-        assert {edit_, approve} in (
-            {EditOutcome.ANSWERED, AnswerOutcome.LATE},
-            {EditOutcome.LATE, AnswerOutcome.ANSWERED},
-        )
-        claim = kit.claim_one()
-        assert claim.arguments == (OTHER if edit_ is EditOutcome.ANSWERED else SENT)
-        kit.finish(claim)
-
-
-def test_of_two_edits_one_wins_and_nothing_is_mixed() -> None:
-    star = Rule(name="asks", when="", then=Then.ASK, editable=("*",))
-    one, another = {"text": "one", "note": "one"}, {"text": "two"}
-    for _ in range(10):
-        world, task = called(star)
-        ann, ben = person(world), person(world)
-        asked = item(ann, task), item(ben, task)
-        marks = [
-            questions.check_edit(by(who), of, arguments).mark
-            for who, of, arguments in ((ann, asked[0], one), (ben, asked[1], another))
-        ]
-        first, second = together(
-            lambda of=asked[0], who=ann, mark=marks[0]: questions.edit_call(by(who), of, one, mark=mark),
-            lambda of=asked[1], who=ben, mark=marks[1]: questions.edit_call(by(who), of, another, mark=mark),
-        )
-        assert {first, second} == {EditOutcome.ANSWERED, EditOutcome.LATE}
-        claim = kit.claim_one()
-        assert claim.arguments == (one if first is EditOutcome.ANSWERED else another)
-        kit.finish(claim)
 
 
 # --- the guards of the database, and what they are for

@@ -8,6 +8,7 @@ from django.test import Client
 from taskhub.core.rules import Rule, Then
 from taskhub.core.states import Role
 from taskhub.domain.catalogue.view import forget_catalogues
+from taskhub.domain.rules.bypasses import begin_bypass, end_bypass
 from taskhub.domain.rules.changes import save_rules
 from taskhub.store.models import AuthContext, Tenant, Tool
 from tests.console.admin import ADMIN, HTMX, words
@@ -136,3 +137,20 @@ def test_who_may_not_see_clients_sees_neither(sign_in: Login, ruled: Tenant) -> 
     other = sign_in(make_person(Role.ADMIN, make_tenant()))
     for url in (f"/clients/{client.pk}/tools", callers_of(tool), f"/clients/{2**70}/tools"):
         assert other.get(url).status_code == 404
+
+
+def test_both_pages_say_that_a_bypass_is_in_force(admin: Client, ruled: Tenant) -> None:
+    tool = Tool.objects.order_by("id").first()
+    assert tool is not None
+    client = AuthContext.objects.order_by("id").first()
+    assert client is not None
+    pages = [f"/clients/{client.pk}/tools", callers_of(tool)]
+    said = "what would be asked about runs, and nobody is asked, unless its rule calls it critical"
+    assert not any(said in words(admin.get(page).content.decode()) for page in pages)
+    begun = begin_bypass(ruled.pk, minutes=30, reason="Outage", server_id=tool.server_id, actor=ADMIN)
+    assert all(said in words(admin.get(page).content.decode()) for page in pages)
+    end_bypass(ruled.pk, begun.id, actor=ADMIN)
+    begin_bypass(ruled.pk, minutes=30, reason="Outage", server_id=make_server(ruled, "other").pk, actor=ADMIN)
+    named, silent = (words(admin.get(page).content.decode()) for page in pages)
+    assert "for calls of other : what" in named or "for calls of other: what" in named
+    assert said not in silent

@@ -17,6 +17,7 @@ from taskhub.core.records import ToolRecord
 from taskhub.core.rules import Otherwise, Rule, Then
 from taskhub.core.states import Role
 from taskhub.domain.catalogue.view import forget_catalogues
+from taskhub.domain.rules.bypasses import begin_bypass, end_bypass
 from taskhub.domain.rules.changes import save_rules
 from taskhub.domain.rules.explained import Unknown, Why
 from taskhub.domain.rules.reads import present
@@ -259,3 +260,31 @@ def test_who_may_not_decide_and_what_happens_if_nobody_does_is_said(
     save_rules(tenant.pk, [rule], expected=present(tenant.pk).version, actor=ADMIN)
     forget_catalogues()
     assert said in words(admin.post("/rules/call", typed(context, tool)).content.decode())
+
+
+def test_a_bypass_is_named_where_it_would_let_the_call_pass(
+    admin: Client, tool: ToolRecord, context: AuthContext, tenant: Tenant
+) -> None:
+    def said(arguments: str, **more: str) -> str:
+        return words(admin.post("/rules/call", typed(context, tool, arguments, **more)).content.decode())
+
+    begun = begin_bypass(tenant.pk, minutes=30, reason="Outage", server_id=tool.server_id, actor=ADMIN)
+    not_now = "a bypass is in force, because “Outage”. If it were made now it would run, and nobody would be asked."
+    assert not_now in said('{"n": 5000}')
+    assert not_now not in said('{"n": 5}')
+    assert not_now not in said('{"n": 5000}', call_at="2026-11-26T03:00"), "what is denied stays so"
+    end_bypass(tenant.pk, begun.id, actor=ADMIN)
+    begin_bypass(tenant.pk, minutes=30, reason="Outage", server_id=make_server(tenant, "other").pk, actor=ADMIN)
+    assert not_now not in said('{"n": 5000}')
+
+
+def test_the_name_of_a_program_is_bounded_and_what_is_filled_in_can_be_tried(
+    admin: Client, tool: ToolRecord, context: AuthContext
+) -> None:
+    answer = admin.post("/rules/call", typed(context, tool, call_program="x" * 250))
+    assert (answer.status_code, "At most 200 characters." in answer.content.decode()) == (422, True)
+    make_task(context, tool, arguments={"n": [[[[n]]] for n in range(900)]})
+    asked = {"call_client": str(context.pk), "call_tool": str(tool.id), "fill": "1"}
+    given = filled(admin.post("/rules/call", asked).content.decode())
+    assert len(given) <= MAX_TYPED
+    assert admin.post("/rules/call", typed(context, tool, given)).status_code == 200

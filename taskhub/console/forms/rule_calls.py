@@ -21,6 +21,8 @@ from taskhub.lib.signs import spelled
 
 MAX_TYPED: Final = 20_000
 """Most characters of the typed-in arguments."""
+MAX_PROGRAM: Final = 200
+"""Most characters of the name of the program."""
 
 
 class Moment(forms.TextInput):
@@ -44,7 +46,7 @@ class CallForm(ConsoleForm):
         help_text="A JSON object.",
     )
     call_filled = Typed(longest=MAX_TYPED, widget=forms.HiddenInput)
-    call_program = Typed(label="Program", help_text="What the client’s program calls itself.")
+    call_program = Typed(label="Program", longest=MAX_PROGRAM, help_text="What the client’s program calls itself.")
     call_at = Typed(label="Time (UTC)", longest=30, widget=Moment, help_text="Empty: now.")
 
     def offer(self, clients: Sequence[CallerRow], tools: Sequence[ToolRecord]) -> None:
@@ -89,6 +91,13 @@ class CallForm(ConsoleForm):
             raise Invalid('Give a JSON object, such as {"service": "web"}.', field="call_arguments")
         return found
 
+    def program(self) -> str:
+        """The typed-in name of the program. Raises `Invalid`."""
+        text: str = self.cleaned_data["call_program"]
+        if len(text) > MAX_PROGRAM:
+            raise Invalid(f"At most {MAX_PROGRAM} characters.", field="call_program")
+        return text
+
     def at(self) -> datetime | None:
         """The typed-in time; `None` for now. Raises `Invalid`."""
         text = self.cleaned_data["call_at"]
@@ -109,6 +118,8 @@ class CallForm(ConsoleForm):
         posted: Any = self.data
         self.data = posted = posted.copy()
         shown = json.dumps(jsonx.repaired(arguments), indent=2, ensure_ascii=False)
+        if len(shown) > MAX_TYPED:  # with its line breaks, it would be refused
+            shown = jsonx.encode(jsonx.repaired(arguments)).decode()
         posted["call_arguments"] = posted["call_filled"] = shown
         if program:
             posted["call_program"] = program

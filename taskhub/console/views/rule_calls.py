@@ -85,12 +85,12 @@ def called(request: ConsoleRequest, form: CallForm, rules: Sequence[Rule] | None
     form.is_valid()
     try:
         given = form.client_id(), form.tool_id(), form.arguments()
-        at = form.at()
+        program, at = form.program(), form.at()
     except Invalid as error:
         form.refuse(error)
         return {}
     try:
-        found = control.try_call(request.caller, *given, program=form.cleaned_data["call_program"], now=at, rules=rules)
+        found = control.try_call(request.caller, *given, program=program, now=at, rules=rules)
     except NotFound as error:
         form.refuse(error)
         return {}

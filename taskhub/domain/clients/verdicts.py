@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from taskhub.core.asking import Asking, asking
+from taskhub.core.bypass import Bypass
 from taskhub.core.errors import NotFound
 from taskhub.core.names import OAUTH_ISSUER, SCOPES
 from taskhub.core.policy import inputs_of
@@ -96,6 +97,8 @@ class Called:
     explained: Explained
     approval: NewQuestion | None
     """The approval that the call would need."""
+    bypass: Bypass | None = None
+    """The bypass by which it would run now without that approval."""
 
     @property
     def asking(self) -> Asking:
@@ -214,16 +217,18 @@ def try_call(
     listed = present(tenant_id)
 
     def called(wanted: RuleList) -> Called:
-        explained = explain(Rules(wanted), found.client, tool, arguments, program=program, now=now)
+        rules = Rules(wanted)
+        explained = explain(rules, found.client, tool, arguments, program=program, now=now)
         denied = explained.verdict.then is Then.DENY
-        return Called(explained, None if denied else approval_question(tool, dict(arguments), explained.verdict))
+        approval = None if denied else approval_question(tool, dict(arguments), explained.verdict)
+        return Called(explained, approval, rules.let_pass(explained.verdict, tool).bypass)
 
     before, after = called(listed), None
     if rules is not None and tuple(rules) != listed.rules:
         check_rules(rules)
         check_expressions(rules)
         check_sentences(rules)
-        after = called(RuleList(listed.version + 1, tuple(rules)))
+        after = called(RuleList(listed.version + 1, tuple(rules), listed.bypass))
     return Calls(found, tool, before, after, surely_fits(tool.definition.get("inputSchema"), dict(arguments)))
 
 

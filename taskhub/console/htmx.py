@@ -22,6 +22,9 @@ CONFIG: Final[dict[str, Any]] = {
     "historyCacheSize": 0,
     "refreshOnHistoryMiss": True,
     "scrollIntoViewOnBoost": False,
+    # Not `style`, as by default: the height that somebody gave a text box would be set as an attribute, which the
+    # content security policy refuses.
+    "attributesToSettle": ["class", "width", "height"],
     "timeout": REQUEST_SECONDS * 1_000,
     "responseHandling": [
         {"code": "204", "swap": False},

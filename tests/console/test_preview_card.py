@@ -17,7 +17,7 @@ from taskhub.domain.rules.changes import save_rules
 from taskhub.domain.rules.reads import present
 from taskhub.domain.tasks import previews
 from taskhub.store.models import Decision, Question, Tenant
-from tests.console.admin import ADMIN, words
+from tests.console.admin import ADMIN, HTMX, words
 from tests.console.conftest import Login
 from tests.domain import kit
 from tests.factories import WORKER, make_context, make_person, make_server, make_task, make_tool
@@ -27,9 +27,9 @@ FORM = {"expected": "0", "name": "Production", "then": "ask", "when": "", "quoru
 EVIL = "</pre><script>alert(1)</script>\u202e"
 
 
-def asked(tenant: Tenant, preview: Preview | None) -> TaskRecord:
+def asked(tenant: Tenant, preview: Preview | None, **says: Any) -> TaskRecord:
     """A call that a rule with this preview asks about."""
-    rule = Rule(name="Production", when="", then=Then.ASK, preview=preview)
+    rule = Rule(name="Production", when="", then=Then.ASK, preview=preview, **says)
     server = make_server(tenant, "ops")
     tool = make_tool(server, "deploy")
     make_tool(server, "plan", read_only=True)
@@ -217,6 +217,17 @@ def test_a_call_without_one_has_none(sign_in: Login, tenant: Tenant) -> None:
     assert 'name="preview"' not in said
     decide(sign_in(make_person(Role.APPROVER, tenant)), task)
     assert not kit.claim_one().previewed
+
+
+def test_what_comes_while_somebody_edits_brings_no_button_to_approve(sign_in: Login, tenant: Tenant) -> None:
+    client = sign_in(make_person(Role.APPROVER, tenant))
+    question = Question.objects.get(task_id=asked(tenant, Preview(tool="plan"), editable=("*",)).id).pk
+    state = f"/inbox/{question}/state"
+    for page, path in ((f"/inbox/{question}/", state), (f"/inbox/{question}/edit", f"{state}?form=edit")):
+        assert f'hx-get="{path}"' in client.get(page).content.decode()
+        came = client.get(path, headers=HTMX).content.decode()
+        assert f'hx-get="{path}"' in came
+        assert ('id="approve"' in came) is (path == state)
 
 
 def test_lines_that_differ() -> None:

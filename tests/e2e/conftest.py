@@ -78,6 +78,7 @@ def hub(plain_hub: RunningHub, browser: Browser) -> RunningHub:
     page.get_by_role("button", name="Add to the expression").click()
     expect(page.get_by_label("When", exact=True)).to_have_value(re.compile('like\\(args.environment, "production"\\)$'))
     page.get_by_label("Group (optional)").fill(DEPLOYS["group"])
+    page.get_by_label("Arguments that may be edited").fill("version")
     page.get_by_role("button", name="Save rule").click()
     expect(page.get_by_text("saved: version")).to_be_visible()
     errand.end()

@@ -101,6 +101,33 @@ def test_keys_pressed_twice_decide_one_call_and_the_next_in_line_is_shown(
             agent.cancel(task)
 
 
+def test_arguments_are_edited_and_the_browser_has_nothing_to_complain_of(
+    hub: RunningHub, visits: Visits, agent: Client
+) -> None:
+    """Also where somebody has made a text box higher, and the page comes back with an error."""
+    task = agent.create("deploy", {"service": "web", "version": "9.1", "environment": "production"}, caps=TASKS)
+    ((question,),) = hub.sql(
+        "SELECT q.id FROM question q JOIN task t ON t.id = q.task_id WHERE t.public_id = %s", [task]
+    )
+    page = visits.of("approver")
+    visits.expected.add(422)
+    go(page, f"/inbox/{question}/edit")
+    page.evaluate("document.querySelector('#decision textarea').style.height = '120px'")
+    show = page.get_by_role("button", name="Show the difference")
+    show.click()
+    expect(page.get_by_text("Nothing is changed.")).to_be_visible()
+    page.get_by_label("Version").fill("9.2")
+    show.click()
+    expect(page.get_by_text("Approve it with these changes?")).to_be_visible()
+    page.get_by_role("button", name="Back").click()
+    expect(page.get_by_label("Version")).to_have_value("9.2")
+    show.click()
+    page.get_by_role("button", name="Approve with changes").click()
+    expect(page.locator("#notices").get_by_text("Approved with changes.")).to_be_visible()
+    assert agent.get(task).result["statusMessage"].startswith("An approver changed version")
+    agent.cancel(task)
+
+
 def test_call_to_staging_needs_no_approval(hub: RunningHub, visits: Visits, agent: Client) -> None:
     task = agent.create("deploy", {**PRODUCTION, "environment": "staging"}, caps=TASKS)
     question = waiting(hub, task)

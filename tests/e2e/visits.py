@@ -18,6 +18,7 @@ DEPLOYS: Final = {
     "when": 'server.name == "demo" && tool.name == "deploy" && like(args.environment, "production")',
     "then": "ask",
     "group": "ops",
+    "editable": ["version"],
 }
 """The rule of the hub: deployments to production need an approval."""
 STATUS: Final = re.compile(r"^Failed to load resource: the server responded with a status of (\d{3}) ")

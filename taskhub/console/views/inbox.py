@@ -96,7 +96,9 @@ def inbox_count(request: ConsoleRequest) -> HttpResponse:
 @require_safe
 @page("question.answer")
 def question_state(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """The state of one question. It is refetched on a hint, without the form, which somebody may be filling in."""
+    """The state of one question. It is refetched on a hint, without the form, which somebody may be filling in: only its
+    button to approve is replaced, which the form of edits, with `form=edit`, does not have."""
+    editing = request.GET.get("form") == "edit"
     item = questions.find_question(request.caller, pk)
     context = {
         "item": item,
@@ -105,7 +107,7 @@ def question_state(request: ConsoleRequest, pk: int) -> HttpResponse:
         **_replaced(item),
         **_lost(item),
     }
-    context |= {"live": True, "beside": True, **_preview(item)}
+    context |= {"live": True, "beside": not editing, "editing": editing, **_preview(item)}
     return render(request, "console/inbox.html#state", context)
 
 

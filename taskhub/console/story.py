@@ -6,18 +6,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 from django.utils.text import capfirst
 
 from taskhub.console.questions import WORDS
 from taskhub.console.templatetags.console import duration, past, state_word
-from taskhub.core.rules import Otherwise
+from taskhub.core.rules import Otherwise, Then
 from taskhub.core.states import TERMINAL, Audience, Door, QuestionKind, QuestionState, State
 from taskhub.core.transports import CALLS_AT_ONCE
 from taskhub.core.words import words
 from taskhub.domain.foreign import foreign
 from taskhub.domain.tasks.detail import AttemptRow, TaskDetail, TaskEvent, TaskQuestion
+from taskhub.domain.tasks.recheck import Outlook
 
 ACTIONS: Final[dict[str, tuple[str, str]]] = {
     "task.created": ("plus-circle", "Created"),
@@ -147,7 +148,9 @@ Told = tuple[str | Time, ...]
 
 _ASKED_AGAIN: Final = frozenset({"tool_changed", "approved_tool_changed", "approved_call_changed", "approver_left"})
 """The reasons (of `th_unfit`) for which a claim asks for another approval. For any other reason it ends the call."""
-_ENDED: Final = frozenset({"server_removed", "client_locked_out", "tool_turned_off", "tool_not_offered"})
+_ENDED: Final = frozenset({
+    "server_removed", "client_locked_out", "tool_turned_off", "tool_not_offered", "denied_by_rule",
+})  # fmt: skip
 """The reasons in the error of a call that a claim has ended."""
 
 OTHERWISE: Final = {
@@ -262,7 +265,12 @@ def _approvals(detail: TaskDetail) -> list[TaskQuestion]:
 def asked_again(detail: TaskDetail, question_id: int) -> str:
     """A sentence that says that the call needs another approval than that of this question, because something has
     changed; empty if it does not."""
-    if any(asked.id > question_id and asked.state is QuestionState.OPEN for asked in _approvals(detail)):
+    of = _approvals(detail)
+    again = next((asked for asked in of if asked.id > question_id and asked.state is QuestionState.OPEN), None)
+    if again is not None:
+        before, now = (_said(of, each) for each in (question_id, again.id))
+        if now and now.get("again"):
+            return f"{_changed(before, now['rule'], now['version'])}: people are asked again as it is now."
         return (
             "The call, its tool, its preview or the rules have changed meanwhile, so another approval has been asked"
             " for."
@@ -274,12 +282,41 @@ def asked_again(detail: TaskDetail, question_id: int) -> str:
     return ""
 
 
+def _said(asked: list[TaskQuestion], question_id: int) -> dict[str, Any] | None:
+    """What the approval keeps of the rule that asked for it; `None` if no rule did."""
+    return next((each.params.get("decided") for each in asked if each.id == question_id), None)
+
+
+def by_rules(detail: TaskDetail, question_id: int, found: Outlook) -> str:
+    """What becomes of the call by the rules in force now although people approve it in answer to this question, as a
+    sentence; empty if it runs."""
+    verdict = found.verdict
+    if verdict.then is Then.DENY:
+        what = f"hidden from {detail.client}" if verdict.hidden else "denied"
+        return f"By the rules in force now this call is {what}: it does not run, whatever is decided."
+    if not found.asked_again or verdict.rule is None:
+        return ""
+    of = _approvals(detail)
+    if_ = "if approved, " if any(each.id == question_id and each.state is QuestionState.OPEN for each in of) else ""
+    changed = _changed(_said(of, question_id), verdict.rule.name, verdict.version)
+    return f"{changed}: {if_}people are asked again as it is now."
+
+
+def _changed(before: dict[str, Any] | None, rule: str, version: int) -> str:
+    """That another rule, or the same in another version, asks now than in `before`, what the question keeps of its
+    rule."""
+    if not before:
+        return f"A rule asks about this call now (version {version})"
+    changed = "The rule has changed" if before["rule"] == rule else "Another rule asks"
+    return f"{changed} since (version {before['version']}, now {version})"
+
+
 def never(detail: TaskDetail) -> str:
     """Why the call will never run, even if people approve it, as a sentence; empty if it may run."""
     task, why = detail.task, detail.unfit_why
     if task.state in TERMINAL:
         # A worker has ended the call since the page was drawn.
-        return f"{task.message}." if _ended_unfit(task.error_json) else ""
+        return f"{task.message.removesuffix('.')}." if _ended_unfit(task.error_json) else ""
     if not detail.unfit or detail.unfit in _ASKED_AGAIN:
         # A claim ends an approved call whose tool is gone.
         if not (detail.tool_gone and _approvals(detail)):

@@ -410,11 +410,16 @@ class Verdict:
     bypass: Bypass | None = None
     """The bypass that lets the call run; without it people would be asked."""
 
+    @property
+    def hidden(self) -> bool:
+        """Whether the call is denied because a rule hides the tool from the client."""
+        return self.rule is not None and self.rule.then is Then.HIDE
+
     def stored(self) -> dict[str, Any] | None:
         """The verdict as a task stores it; `None` where the tenant has no rules and no bypass let the call pass."""
         if not self.version and self.bypass is None:
             return None
-        kept: dict[str, Any] = {"then": str(self.then), "version": self.version}
+        kept: dict[str, Any] = {"then": str(Then.HIDE if self.hidden else self.then), "version": self.version}
         if self.rule is not None:
             kept |= {"rule": self.rule.name, "doubt": self.doubt}
             if self.rule.preview is not None and self.then is Then.ASK:

@@ -72,6 +72,7 @@ WORDS: Final = MappingProxyType({
     "outdated_while_previewed": "While its preview ran again, something changed of what had been looked at before",
     "undecided": "The rules could not be asked about it",
     "rules_changed": "the rules, the tool or the rights of its caller have changed since it was called",
+    "hidden_by_rule": "a rule of this hub hides this tool from its client",
     "bypass_over": "the bypass that would have let it run is over",
 })  # fmt: skip
 

@@ -9,11 +9,15 @@ import pytest
 from django.utils import timezone
 
 from taskhub.core.records import TaskRecord
+from taskhub.core.rules import Rule, Then
 from taskhub.core.states import Audience
+from taskhub.domain.rules.changes import save_rules
+from taskhub.domain.rules.reads import present
 from taskhub.domain.tasks import callers
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.domain.tasks.stats import day, numbers
 from taskhub.store.models import AccessToken, AuthContext, Server, Task, Tool, Worker
+from tests.domain import kit
 from tests.domain.cost import make_old, past_the_guards
 from tests.factories import WORKER, make_context, make_question, make_server, make_task, make_tenant, make_tool
 
@@ -140,6 +144,26 @@ def test_failing_tools_come_worst_first_with_how_many_of_how_many(context: AuthC
     ]  # fmt: skip
     assert [row.tool_name for row in day(context.tenant_id).failing[:2]] == ["worse", "bad"]
     assert day(make_tenant().pk).failing == ()
+
+
+def test_a_call_that_a_rule_denied_is_no_failure_of_its_tool(context: AuthContext) -> None:
+    tool = make_tool(make_server(context.tenant), "deploy")
+
+    def denied() -> None:
+        make_task(context, tool)
+        version = present(context.tenant_id).version
+        save_rules(context.tenant_id, [Rule(name="no", when="", then=Then.DENY)], expected=version, actor=WORKER)
+        assert kit.claim() == []
+        save_rules(context.tenant_id, [], expected=version + 1, actor=WORKER)
+
+    denied()
+    found = day(context.tenant_id)
+    assert (found.failing, found.failed, sum(hour.failed for hour in found.hours)) == ((), 1, 1)
+    failed = make_task(context, tool, state="faulted")
+    denied()
+    found = day(context.tenant_id)
+    assert [(row.failed, row.ended, row.last_public_id) for row in found.failing] == [(1, 1, failed.public_id)]
+    assert found.failed == 3
 
 
 def test_a_failing_tool_shows_its_latest_failure_not_its_latest_task(context: AuthContext) -> None:

@@ -300,6 +300,15 @@ def said(status: str) -> str:
     return SAID.get(status, str(status))
 
 
+NOT_COUNTED: Final = {
+    "rules_changed": "the rules had changed",
+    "bypass_over": "the bypass was over",
+    "tool_changed": "the tool had changed",
+    "approved_tool_changed": "the tool had changed",
+    "approved_call_changed": "the call or its server’s address had changed",
+    "approver_left": "one of those who approved it no longer may",
+    "preview_changed": "its preview had changed",
+}
 PAST: Final = {
     "approve": "approved",
     "reject": "rejected",
@@ -313,6 +322,14 @@ PAST: Final = {
 
 
 register.filter(minutes)
+
+
+@register.filter
+def not_counted(why: str) -> str:
+    """What became of a call that people approved, where it did not run (`InboxItem.not_counted`)."""
+    if why in ("deny", "hide"):
+        return f"not run, as a rule {'denied' if why == 'deny' else 'hid'} it by then"
+    return f"asked again, as {NOT_COUNTED.get(why, NOT_COUNTED['approved_call_changed'])}"
 
 
 @register.filter

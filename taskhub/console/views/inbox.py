@@ -22,7 +22,7 @@ from taskhub.console.htmx import leave, partial_or_page, wants_partial
 from taskhub.console.questions import words_of
 from taskhub.console.queues import QUEUES, Queue, queue_of
 from taskhub.console.requests import ConsoleRequest
-from taskhub.console.templatetags.console import past, state_word
+from taskhub.console.templatetags.console import not_counted, past, state_word
 from taskhub.control import questions
 from taskhub.core.errors import Invalid, TaskHubError
 from taskhub.core.states import TERMINAL, QuestionKind, QuestionState, State
@@ -34,7 +34,8 @@ from taskhub.domain.questions.inbox import InboxItem, Obstacle
 from taskhub.domain.questions.kinds import KINDS
 from taskhub.domain.questions.reads import approved_call, approvers_left, replaced_by
 from taskhub.domain.questions.rulings import lost_call
-from taskhub.domain.tasks.detail import task_detail
+from taskhub.domain.tasks import recheck
+from taskhub.domain.tasks.detail import TaskDetail, task_detail
 from taskhub.domain.tasks.edits import Proposal
 
 logger = logging.getLogger(__name__)
@@ -178,7 +179,8 @@ def decide(request: ConsoleRequest, pk: int) -> HttpResponse:
         form.add_error(str(error.data["field"]), error.message)
         return _inbox(request, pk, ask=Ask(item.kind, form), status=422)
     if outcome is AnswerOutcome.COUNTED:
-        words = f"Approved: {item.approvals + 1} of {item.quorum}. The call waits for the rest."
+        waits = _waits(request, item) or "The call waits for the rest."
+        words = f"Approved: {item.approvals + 1} of {item.quorum}. {waits}"
     else:
         waits = "Its client makes the call itself." if "permit" in item.params else _waits(request, item)
         words = (
@@ -235,7 +237,8 @@ def edit(request: ConsoleRequest, pk: int) -> HttpResponse:
     elif outcome is EditOutcome.COUNTED:
         words = f"Approved with changes: 1 of {proposed.approval.quorum}. The others are shown what you changed."
     else:
-        words = f"Approved with changes. {_waits(request, item) or 'The tool runs now.'}"
+        # What was approved is asked about by the rules in force now.
+        words = f"Approved with changes. {_waits(request, item, by_rules=False) or 'The tool runs now.'}"
     late = outcome in (EditOutcome.LATE, EditOutcome.TWICE, EditOutcome.UNKNOWN)
     return _settled(request, item, AnswerOutcome(outcome) if late else AnswerOutcome.ANSWERED, words)
 
@@ -393,26 +396,41 @@ def _next(request: ConsoleRequest, item: InboxItem, queue: Queue) -> int | None:
     return None if found is None else found.id
 
 
-def _waits(request: ConsoleRequest, item: InboxItem) -> str:
-    """Why the call does not run now that the question is decided, as a sentence; empty if it runs."""
+def _waits(request: ConsoleRequest, item: InboxItem, *, by_rules: bool = True) -> str:
+    """Why the call does not run now that the question is decided, as a sentence; empty if it runs. Without `by_rules`,
+    for another reason than that the rules have changed."""
     found = task_detail(request.person.tenant_id, item.public_id)
-    if found is None or found.task.state in (State.WORKING, State.FINISHED, State.CANCELLED):
+    if found is None or found.task.state in (State.FINISHED, State.CANCELLED):
         return ""
     if found.task.state is State.FAULTED:
         return story.never(found)
-    waits = story.asked_again(found, item.id)
+    waits = (by_rules and _by_rules(item, found)) or story.asked_again(found, item.id)
     return waits or (story.held_up(found, datetime.now(UTC)) if found.task.state is State.QUEUED else "")
+
+
+def _by_rules(item: InboxItem, found: TaskDetail) -> str:
+    """What becomes of the call by the rules in force now although this question is answered by an approval, as a
+    sentence; empty if it runs, and if something else decides that."""
+    if item.kind is not QuestionKind.APPROVAL or item.unreadable or not found.to_decide or story.never(found):
+        return ""
+    outlook = recheck.outlook(item.task_id, item.question, item.runs_with)
+    # Where the client makes the call itself, its permit is refused, and nobody is asked again before it wants another.
+    if "permit" in item.params and outlook.asked_again:
+        return ""
+    return story.by_rules(found, item.id, outlook)
 
 
 def _would_wait(request: ConsoleRequest, item: InboxItem) -> dict[str, Any]:
     """The template context that says whether the call would run after an approval, or after the ruling that it did not
     run. `waits`: why it would not run now, as a sentence, empty if it would. `never`: whether it would not run later
-    either."""
+    either. `by_rules`: in place of both, what the rules in force now do that are not those that asked."""
     found = None
     if item.mine and item.kind in (QuestionKind.APPROVAL, QuestionKind.OUTCOME):
         found = task_detail(request.person.tenant_id, item.public_id)
     if found is None or found.task.state in TERMINAL:
         return {"waits": "", "never": False}
+    if by_rules := _by_rules(item, found):
+        return {"by_rules": by_rules}
     waits = story.asked_again(found, item.id) or story.held_up(found, datetime.now(UTC))
     return {"waits": waits, "never": bool(waits) and waits == story.never(found)}
 
@@ -440,7 +458,8 @@ def _closed_words(item: InboxItem) -> str:
     if item.state is QuestionState.ANSWERED and item.last_actor:
         if item.kind is QuestionKind.OUTCOME:
             return f"{item.last_actor} {past(item.last_verdict)}"
-        return f"Already {past(item.last_verdict)} by {item.last_actor}"
+        after = f"; {not_counted(item.not_counted)}" if item.not_counted else ""
+        return f"Already {past(item.last_verdict)} by {item.last_actor}{after}"
     if item.state is QuestionState.EXPIRED:
         ruled = item.kind is QuestionKind.OUTCOME
         return f"Nobody {'said' if ruled else 'answered'} in time, so the task failed"

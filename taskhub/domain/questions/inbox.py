@@ -90,6 +90,9 @@ class InboxItem:
     message: str
     last_actor: str
     last_verdict: str
+    not_counted: str = ""
+    """Why the call did not run although people approved it in answer to this question: the reason for which it was
+    asked about again, as a code of `core.words`, or `deny` or `hide`, which a rule did; else empty."""
     alike: int = 1
     """In a list of open questions: how many approvals differ from this one in arguments only, itself among them."""
 

@@ -43,7 +43,12 @@ left(t.arguments::text, :arguments) AS arguments,
 q.audience, q."group", q.quorum,
 (SELECT count(*) FROM decision AS d WHERE d.question_id = q.id AND d.verdict = 'approve') AS approvals,
 q.opened_at, q.closed_at, q.due_at, {obstacle} AS obstacle, t.message,
-coalesce(l.actor, '') AS last_actor, coalesce(l.verdict, '') AS last_verdict
+coalesce(l.actor, '') AS last_actor, coalesce(l.verdict, '') AS last_verdict,
+CASE WHEN q.kind = 'approval' AND q.state = 'answered' THEN coalesce((
+    SELECT CASE WHEN o.params #>> '{decided,again}' = 'true' THEN 'rules_changed' ELSE o.params ->> 'asked_again' END
+    FROM question AS o WHERE o.task_id = q.task_id AND o.kind = 'approval' AND o.id > q.id ORDER BY o.id LIMIT 1
+), CASE WHEN t.state = 'faulted' AND t.decided ->> 'then' IN ('deny', 'hide') THEN t.decided ->> 'then' END, '')
+ELSE '' END AS not_counted
 */
 /* fragment: inbox
 question AS q

@@ -152,6 +152,7 @@ class TaskDetail:
     `live_workers`: how many workers are alive.
     `unfit`, `unfit_why`: why a worker that takes it now must not run it (`th_unfit`), as a code and in words, or empty.
     `tool_gone`: the server does not list the tool any more.
+    `to_decide`: the rules decide the call again when a worker takes it (`domain.tasks.recheck`).
     `running_there`: how many tasks run at the same server; only counted while this task is queued.
     `ahead`: how many tasks of the server come before this one in the queue, among the first `QUEUE` of the queue.
     `away_since`, `retry_at`: since when the server cannot be reached, and when it is tried again.
@@ -192,6 +193,7 @@ class TaskDetail:
     unfit: str
     unfit_why: str
     tool_gone: bool
+    to_decide: bool
     away_since: datetime | None
     retry_at: datetime | None
     running_there: int

@@ -172,14 +172,16 @@ SELECT (SELECT count(*) FROM task AS t WHERE t.tenant_id = :tenant AND t.state =
 
 -- read fresh: ended(tenant bigint, since timestamptz, until timestamptz) -> list[Ended]
 WITH recent AS (
-    SELECT t.tool_name, t.state, t.state = 'faulted' OR t.is_error AS bad, t.ended_at, t.message, t.public_id
+    SELECT t.tool_name, t.state, t.state = 'faulted' OR t.is_error AS bad, t.ended_at, t.message, t.public_id,
+           t.state = 'faulted' AND coalesce(t.decided ->> 'then' IN ('deny', 'hide'), false) AS denied
     FROM task AS t
     WHERE t.tenant_id = :tenant AND t.ended_at >= :since AND t.ended_at < :until
 )
 SELECT date_trunc('hour', r.ended_at, 'UTC') AS start, r.tool_name,
        count(*) FILTER (WHERE r.state = 'finished' AND NOT r.bad) AS finished, count(*) FILTER (WHERE r.bad) AS failed,
+       count(*) FILTER (WHERE r.denied) AS denied,
        count(*) FILTER (WHERE r.state = 'cancelled') AS cancelled,
-       max(r.ended_at) FILTER (WHERE r.bad) AS last_at,
-       (array_agg(r.message ORDER BY r.ended_at DESC) FILTER (WHERE r.bad))[1] AS last_message,
-       (array_agg(r.public_id ORDER BY r.ended_at DESC) FILTER (WHERE r.bad))[1] AS last_public_id
+       max(r.ended_at) FILTER (WHERE r.bad AND NOT r.denied) AS last_at,
+       (array_agg(r.message ORDER BY r.ended_at DESC) FILTER (WHERE r.bad AND NOT r.denied))[1] AS last_message,
+       (array_agg(r.public_id ORDER BY r.ended_at DESC) FILTER (WHERE r.bad AND NOT r.denied))[1] AS last_public_id
 FROM recent AS r GROUP BY 1, 2;

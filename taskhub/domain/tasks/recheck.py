@@ -1,18 +1,20 @@
 """Decides calls again by the rules in force: the call of a claimed task, if rules or tool have changed or the bypass
-that let it pass is over; and the call of a task that is run again."""
+that let it pass is over; the call of a task that is run again; and, for a card, what it will come to."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from taskhub.core.bypass import passed
 from taskhub.core.names import OAUTH_ISSUER
-from taskhub.core.records import Actor, Claim, NewQuestion, ToolRecord
+from taskhub.core.records import Actor, Claim, NewQuestion, OpenQuestion, ToolRecord
 from taskhub.core.rules import NOBODY, Client, Otherwise, Then, Verdict, signed_in
 from taskhub.core.states import QuestionKind
+from taskhub.core.words import words
 from taskhub.domain.catalogue.view import tool_by_id
 from taskhub.domain.changes import change, questions, who
 from taskhub.domain.rules.decisions import Rules, denied_why
@@ -24,6 +26,15 @@ from taskhub.store.models import Question, Task
 
 _DECIDE_AGAIN = statements.one("decide_again", bool)
 _SIGNED_IN = statements.one("signed_in", str)
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What becomes of an approved call when a worker takes it, by the rules in force now."""
+
+    verdict: Verdict
+    asked_again: bool
+    """Whether people are asked again, as the rules ask in another way than they did."""
 
 
 def runs_with(task: Task) -> dict[str, Any]:
@@ -65,13 +76,9 @@ def may_run(claim: Claim, rules: dict[int, Rules], *, actor: Actor) -> bool:
     assert tool is not None  # its tasks keep a tool from being deleted
     if claim.tenant_id not in rules:
         rules[claim.tenant_id] = Rules(present(claim.tenant_id))
-    verdict = decide(task, tool, rules[claim.tenant_id])
-    approval = None if verdict.then is Then.DENY else approval_question(tool, runs_with(task), verdict)
-    if approval is not None and _stands(task, approval, verdict):
-        approval = None
-    elif approval is not None:
-        verdict = rules[claim.tenant_id].let_pass(verdict, tool)
-        approval = None if verdict.bypass is not None else _again(with_edited(approval, task.edited), task)
+    verdict, approval = _decided(task, tool, rules[claim.tenant_id], runs_with(task), _given(task))
+    if approval is not None:
+        approval = _again(with_edited(approval, task.edited), task)
     # A bypass that let the call pass has to be replaced even if there are no rules.
     decided = verdict.stored() or {"then": str(verdict.then), "version": verdict.version}
     return change(
@@ -81,9 +88,39 @@ def may_run(claim: Claim, rules: dict[int, Rules], *, actor: Actor) -> bool:
         epoch=claim.epoch,
         decided=jsonx.encode(decided).decode(),
         approval=None if approval is None else jsonx.encode(questions([approval])).decode(),
-        refusal=denied_why(verdict) if verdict.then is Then.DENY else None,
+        refusal=_refusal(verdict),
         who=who(actor),
     )
+
+
+def outlook(task_id: int, question: OpenQuestion, arguments: dict[str, Any]) -> Outlook:
+    """What `may_run` will come to, if people approve the call with these arguments in answer to this question, and the
+    rules stay as they are now."""
+    task = Task.objects.select_related("context").get(pk=task_id)
+    tool = tool_by_id(task.tool_id)
+    assert tool is not None  # its tasks keep a tool from being deleted
+    given = {"params": question.params, "group": question.group, "quorum": question.quorum}
+    verdict, approval = _decided(task, tool, Rules(present(task.tenant_id)), arguments, given)
+    return Outlook(verdict, approval is not None)
+
+
+def _decided(
+    task: Task, tool: ToolRecord, rules: Rules, arguments: dict[str, Any], given: Mapping[str, Any] | None
+) -> tuple[Verdict, NewQuestion | None]:
+    """What the rules say of the call with these arguments, and the approval that people have to give; `None` if none is
+    required, or the approval `given` stands."""
+    verdict = decide(task, tool, rules, arguments)
+    approval = None if verdict.then is Then.DENY else approval_question(tool, arguments, verdict)
+    if approval is None or _stands(task.tenant_id, given, approval, verdict):
+        return verdict, None
+    verdict = rules.let_pass(verdict, tool)
+    return verdict, None if verdict.bypass is not None else approval
+
+
+def _refusal(verdict: Verdict) -> str | None:
+    if verdict.then is not Then.DENY:
+        return None
+    return words("hidden_by_rule") if verdict.hidden else denied_why(verdict)
 
 
 def has_preview(task_id: int) -> bool:
@@ -114,17 +151,22 @@ def approval_stands(tenant_id: int, public_id: str, approval: NewQuestion, verdi
     """Whether people have already approved the call of this task as `approval` would ask them to; `False` if the task
     was purged."""
     task = Task.objects.filter(tenant_id=tenant_id, public_id=public_id).first()
-    return task is not None and _stands(task, approval, verdict)
+    return task is not None and _stands(tenant_id, _given(task), approval, verdict)
 
 
-def _stands(task: Task, approval: NewQuestion, verdict: Verdict) -> bool:
-    """Whether people have approved the call as `approval` would ask them to."""
-    last = (
+def _given(task: Task) -> Mapping[str, Any] | None:
+    """The last approval that people gave for the call: `params`, `group` and `quorum` of its question; `None` if they
+    gave none."""
+    return (
         Question.objects.filter(task=task, kind=QuestionKind.APPROVAL, state="answered")
         .order_by("-id")
         .values("params", "group", "quorum")
         .first()
     )
+
+
+def _stands(tenant_id: int, last: Mapping[str, Any] | None, approval: NewQuestion, verdict: Verdict) -> bool:
+    """Whether people who gave the approval `last` approved the call as `approval` would ask them to."""
     if last is None:
         return False
     before, now = dict(last["params"]), dict(approval.params)
@@ -139,5 +181,7 @@ def _stands(task: Task, approval: NewQuestion, verdict: Verdict) -> bool:
         return False
     if verdict.rule is None or decided is None or before != now:
         return False
-    asked = version(task.tenant_id, decided["version"])
-    return asked is not None and verdict.rule in asked.rules and verdict.rule.name == decided["rule"]
+    if verdict.rule.name != decided["rule"]:
+        return False
+    asked = version(tenant_id, decided["version"])
+    return asked is not None and verdict.rule in asked.rules

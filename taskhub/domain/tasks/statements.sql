@@ -145,6 +145,7 @@ SELECT {task_columns}, t.tool_id, t.tool_name, o.name AS upstream_name, s.id AS 
        (SELECT count(*) FROM worker AS w WHERE th_alive(w)) AS live_workers,
        s.enabled AS server_enabled, s.removed_at IS NOT NULL AS server_removed, s.transport, s.calls_at_once,
        coalesce(f.reason, '') AS unfit, coalesce(f.why, '') AS unfit_why, o.gone_at IS NOT NULL AS tool_gone,
+       t.ended_at IS NULL AND th_to_decide(t.tenant_id, t.context_id, t.decided, t.tool_digest, o.digest) AS to_decide,
        s.open_since AS away_since, s.retry_at, CASE WHEN t.state = 'queued' THEN (
            SELECT count(*) FROM task AS r JOIN tool AS u ON u.id = r.tool_id
            WHERE r.worker <> '' AND r.ended_at IS NULL AND r.lease_until IS NOT NULL

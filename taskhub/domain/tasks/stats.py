@@ -56,7 +56,8 @@ class Hour:
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """A tool that failed in the last 24 hours: its number of failures, its number of calls, and its latest failure."""
+    """A tool that failed in the last 24 hours: its number of failures, its number of calls, and its latest failure.
+    Calls that a rule denied after they had waited are in neither number: the tool never ran."""
 
     tool_name: str
     failed: int
@@ -68,12 +69,14 @@ class Failing:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Tasks of one tool that ended in one hour, by outcome, and the latest failure among them."""
+    """Tasks of one tool that ended in one hour, by outcome, and the latest failure of the tool among them. `denied`:
+    how many of `failed` a rule denied when a worker took them."""
 
     start: datetime
     tool_name: str
     finished: int
     failed: int
+    denied: int
     cancelled: int
     last_at: datetime | None
     last_message: str | None
@@ -115,8 +118,8 @@ def day(tenant_id: int, *, now: datetime | None = None) -> Day:
     moments = [start + timedelta(hours=n) for n in range(HOURS)]
     # The first hour of the clock begins less than 24 hours ago: the tools that failed before it, within 24 hours, count
     # too.
-    failing = _failing([*shown, *_ENDED(tenant=tenant_id, since=now - timedelta(hours=HOURS), until=start)])
-    return Day(tuple(_hour(moment, shown) for moment in moments), failing, sum(tool.failed for tool in failing))
+    rows = [*shown, *_ENDED(tenant=tenant_id, since=now - timedelta(hours=HOURS), until=start)]
+    return Day(tuple(_hour(moment, shown) for moment in moments), _failing(rows), sum(row.failed for row in rows))
 
 
 def _hours_over(tenant_id: int, start: datetime, until: datetime) -> tuple[Ended, ...]:
@@ -147,6 +150,6 @@ def _failing(rows: Iterable[Ended]) -> tuple[Failing, ...]:
             default=None,
         )
         if last is not None:
-            ended = sum(row.finished + row.failed + row.cancelled for row in of)
-            found.append(Failing(name, sum(row.failed for row in of), ended, *last))
+            ended = sum(row.finished + row.failed - row.denied + row.cancelled for row in of)
+            found.append(Failing(name, sum(row.failed - row.denied for row in of), ended, *last))
     return tuple(sorted(found, key=lambda tool: (tool.failed, tool.last_at), reverse=True))

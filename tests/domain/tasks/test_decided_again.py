@@ -118,7 +118,11 @@ def test_what_a_new_rule_denies_does_not_run(then: Then) -> None:
     task = create(world)
     save(world, Rule(name="denies", when="", then=then, words="The week is frozen." if then is Then.DENY else ""))
     assert kit.claim() == []
-    why = "The week is frozen." if then is Then.DENY else "a rule of this hub denies this call."
+    why = {
+        Then.DENY: "The week is frozen.",
+        Then.HIDE: "a rule of this hub hides this tool from its client",
+    }[then]
+    assert decided(task)["then"] == then
     assert told(task) == (f"Not run: {why}", f"Not run: {why}", "denied_by_rule")
     (attempt,) = Attempt.objects.filter(task_id=task.id)
     assert (attempt.outcome, attempt.ended_at is not None) == ("faulted", True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import Any, Final
 
@@ -16,6 +16,8 @@ LINES: Final = 500
 """How many lines of each text are compared."""
 LONGEST_LINE: Final = 500
 """How many characters of a differing line are shown."""
+LONGEST_DEFAULT: Final = 100
+"""How many characters of an argument's default are shown."""
 _AROUND: Final = 2
 """How many equal lines are shown before and after those that differ."""
 _BEFORE: Final = 80
@@ -47,11 +49,13 @@ _MAPS: Final = {"annotations", "_meta"}
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One value that differs, as text; `before` or `after` is empty if that definition does not have the value."""
+    """One value that differs, as text; `before` or `after` is empty if that definition does not have the value.
+    `missing`: what to say in place of it."""
 
     path: str
     before: str
     after: str
+    missing: str = "nothing"
 
     @property
     def kind(self) -> str:
@@ -145,8 +149,9 @@ def _line(text: str) -> str:
     return text if len(text) <= LONGEST_LINE else f"{text[:LONGEST_LINE]}…"
 
 
-def of_arguments(before: dict[str, Any], after: dict[str, Any]) -> Changes:
-    """The values that differ between the arguments of two calls, a part for each argument."""
+def of_arguments(before: dict[str, Any], after: dict[str, Any], schema: Any = None) -> Changes:
+    """The values that differ between the arguments of two calls, a part for each argument. `schema`: the tool's, by
+    whose defaults it is said what an argument is that was not given."""
     old, new = (
         {(name, path): text for name, value in one.items() for path, text in _leaves(value, ())}
         for one in (before, after)
@@ -156,7 +161,10 @@ def of_arguments(before: dict[str, Any], after: dict[str, Any]) -> Changes:
     by_name: dict[str, list[Change]] = {}
     for name, path in found[:SHOWN]:
         place = (name, path)
-        by_name.setdefault(name, []).append(_change(path, old.get(place, ""), new.get(place, "")))
+        change = _change(path, old.get(place, ""), new.get(place, ""))
+        if not (name in before and name in after):
+            change = replace(change, missing=_not_given(schema, name))
+        by_name.setdefault(name, []).append(change)
     parts = tuple(
         Part(
             "Argument",
@@ -167,6 +175,17 @@ def of_arguments(before: dict[str, Any], after: dict[str, Any]) -> Changes:
         for name, differing in by_name.items()
     )
     return Changes(parts, max(0, len(found) - SHOWN))
+
+
+def _not_given(schema: Any, name: str) -> str:
+    """That an argument was not given, with the default that the schema names."""
+    listed = schema.get("properties") if isinstance(schema, dict) else None
+    rule = listed.get(name) if isinstance(listed, dict) else None
+    if not isinstance(rule, dict) or "default" not in rule:
+        return "not given"
+    text = json.dumps(rule["default"], ensure_ascii=False)
+    default = f"{text[:LONGEST_DEFAULT]}…" if len(text) > LONGEST_DEFAULT else _part(text, 0, quoted=False)
+    return f"not given (default {default})"
 
 
 def _told(definition: dict[str, Any]) -> Iterator[tuple[_Place, str]]:

@@ -12,7 +12,7 @@ from django.test import Client
 from taskhub.console.forms.edits import EditForm
 from taskhub.core.asking import Asking
 from taskhub.core.records import TaskRecord
-from taskhub.core.rules import Risk, Rule, Then, Verdict
+from taskhub.core.rules import Preview, Risk, Rule, Then, Verdict
 from taskhub.core.states import Role, State
 from taskhub.domain.catalogue.view import tool_by_id
 from taskhub.domain.rules.changes import save_rules
@@ -34,6 +34,7 @@ SCHEMA: dict[str, Any] = {
         "dry": {"type": "boolean"},
         "note": {"anyOf": [{"type": "string"}, {"type": "null"}]},
         "tags": {"type": "object"},
+        "to": {"type": "integer", "default": 3},
     },
     "required": ["env"],
 }
@@ -170,6 +171,52 @@ def test_others_see_the_difference_on_top(sign_in: Login, tenant: Tenant) -> Non
     assert kit.claim() == []
     other.post(f"/inbox/{asking_id(task)}/decide", {"verdict": "approve"})
     assert kit.claim_one().arguments["env"] == "staging"
+
+
+def test_with_a_preview_the_call_is_changed_first_and_approved_once_it_is_there(sign_in: Login, tenant: Tenant) -> None:
+    make_tool(make_server(tenant, "other"), "plan")
+    task = call(tenant, quorum=2, preview=Preview(arguments='{"dry":true}'))
+    ann, ben = (sign_in(make_person(Role.APPROVER, tenant, username=name)) for name in ("ann", "ben"))
+    where = f"/inbox/{asking_id(task)}/edit"
+
+    def buttons_brought(page: str) -> int:
+        """How many buttons the page's part that is read again brings for a place that the page has not."""
+        again = re.search(r'hx-get="(/inbox/\d+/state[^"]*)"', page)
+        assert again is not None
+        brought = ann.get(again[1]).content.decode()
+        assert again[0] in brought
+        return 0 if 'id="approve"' in page else brought.count('id="approve"')
+
+    assert buttons_brought(ann.get(f"/inbox/{asking_id(task)}/").content.decode()) == 0
+    assert buttons_brought(ann.get(where).content.decode()) == 0
+    shown, confirm = edit(ann, task, f0="staging", reason="not on a Friday")
+    page = shown.content.decode()
+    assert buttons_brought(page) == 0
+    text = words(page)
+    assert "Change it like this?" in text
+    assert "You approve once its preview is there." in text
+    assert "Change, and show the new preview" in text
+    assert "Your approval is the first" not in text
+    assert "Approve with changes" not in text
+    done = words(ann.post(where, confirm, follow=True).content.decode())
+    assert "Changed. Its preview is called with these arguments: approve it once you have seen that." in done
+    for approver in (ann, ben):
+        said = card(approver, task)
+        assert "ann changed arguments of this call." in said
+        assert "not on a Friday" in said
+        assert "0 of 2 approvals" in said
+
+
+def test_an_argument_that_was_not_given_is_shown_with_its_default(sign_in: Login, tenant: Tenant) -> None:
+    task = call(tenant, quorum=2)
+    client = sign_in(make_person(Role.APPROVER, tenant))
+    shown, confirm = edit(client, task, f3="hi", f5="2", f1="")
+    for page in (shown, client.post(f"/inbox/{asking_id(task)}/edit", confirm, follow=True)):
+        assert page.status_code == 200
+    for text in (words(shown.content.decode()), card(client, task)):
+        assert "to not given (default 3) 2" in text
+        assert "note not given hi" in text
+        assert "count 3 not given" in text
 
 
 def test_a_critical_call_is_confirmed_after_the_difference(sign_in: Login, tenant: Tenant) -> None:

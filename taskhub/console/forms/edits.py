@@ -43,6 +43,7 @@ class EditForm(forms.Form):
 
     def __init__(self, said: Asking, schema: Any, before: Mapping[str, Any], data: Any = None) -> None:
         super().__init__(data, auto_id="id_%s", use_required_attribute=False)
+        self.schema = schema
         self.before = before
         self.confirms = ""
         self.arguments: dict[str, Any] = {}

@@ -32,7 +32,7 @@ from taskhub.domain.questions import previews
 from taskhub.domain.questions.answer import AnswerOutcome, EditOutcome
 from taskhub.domain.questions.inbox import InboxItem, Obstacle
 from taskhub.domain.questions.kinds import KINDS
-from taskhub.domain.questions.reads import approved_call, approvers_left, replaced_by
+from taskhub.domain.questions.reads import approved_call, approvers_left, edit_reason, replaced_by
 from taskhub.domain.questions.rulings import lost_call
 from taskhub.domain.tasks import recheck
 from taskhub.domain.tasks.detail import TaskDetail, task_detail
@@ -58,7 +58,7 @@ class Ask:
     def differences(self) -> Changes | None:
         """The differences between the arguments of the call and the edited ones; `None` if none are to be confirmed."""
         shown = self.proposed
-        return None if shown is None else of_arguments(shown.before, shown.arguments)
+        return None if shown is None else of_arguments(shown.before, shown.arguments, self.form.schema)
 
 
 @require_safe
@@ -323,7 +323,6 @@ def _chosen(request: ConsoleRequest, item: InboxItem, ask: Ask | None) -> dict[s
         "closed": _closed_words(item),
         "rows": content.rows(item.runs_with),
         "may_edit": item.mine and questions.may_edit(item),
-        "edited": item.edited and of_arguments(item.arguments, item.runs_with),
         "why_not": questions.why_not(request.caller, item),
         "sampling": _sampling(item) if item.kind is QuestionKind.SAMPLING else None,
         "link": _link(item),
@@ -356,14 +355,19 @@ def _preview(item: InboxItem) -> dict[str, Any]:
 
 
 def _approved(item: InboxItem) -> dict[str, Any]:
-    """The template context of an approval except the arguments: the tool's definition and its changes, and answers that
-    came with the call."""
+    """The template context of an approval except the arguments: the tool's definition and its changes, answers that
+    came with the call, and what people changed of its arguments."""
     call = approved_call(item.id) if item.kind is QuestionKind.APPROVAL and not item.unreadable else None
     if call is None:
         return {}
     changed = changes(call.before, call.definition) if call.before not in (None, call.definition) else None
     came_along = [(key, content.rows(value)) for key, value in call.came_along.items()]
-    return {"call": call, "changed": changed, "came_along": came_along}
+    found = {"call": call, "changed": changed, "came_along": came_along}
+    if item.edited is None:
+        return found
+    schema = (call.definition or {}).get("inputSchema")
+    edited = of_arguments(item.arguments, item.runs_with, schema)
+    return found | {"edited": edited, "edit_reason": edit_reason(item.id)}
 
 
 def _lost(item: InboxItem) -> dict[str, Any]:

@@ -60,6 +60,7 @@ class Replaced:
 
 
 _REPLACED = statements.maybe("replaced_by", Replaced)
+_EDIT_REASON = statements.maybe("edit_reason", str)
 _RESPONSE = statements.maybe("response_to", _Stored)
 _LEFT = statements.maybe("approvers_left", int)
 _APPROVED = statements.maybe("approved_call", ApprovedCall)
@@ -88,6 +89,11 @@ def response_to(task_id: int, key: str) -> dict[str, Any] | None:
 def replaced_by(question_id: int) -> Replaced | None:
     """Who changed arguments of the call, so that another approval is asked for; `None` if nobody did."""
     return _REPLACED(question=question_id)
+
+
+def edit_reason(question_id: int) -> str:
+    """The reason of whoever changed the arguments that this approval is about; empty if they gave none."""
+    return _EDIT_REASON(question=question_id) or ""
 
 
 def approved_call(question_id: int) -> ApprovedCall | None:

@@ -155,6 +155,11 @@ SELECT e.actor, e.after ->> 'asked' AS key FROM question AS q
 JOIN event AS e ON e.task_id = q.task_id AND e.action = 'question.edited' AND e.after ->> 'key' = q.key
 WHERE q.id = :question LIMIT 1;
 
+-- read fresh: edit_reason(question bigint) -> str | None
+SELECT e.reason FROM question AS q
+JOIN event AS e ON e.task_id = q.task_id AND e.action = 'question.edited' AND e.after ->> 'asked' = q.key
+WHERE q.id = :question LIMIT 1;
+
 -- read fresh: question_votes(question bigint) -> list[Vote]
 SELECT d.actor, d.verdict, d.reason, d.door, d.at FROM decision AS d WHERE d.question_id = :question ORDER BY d.id;
 

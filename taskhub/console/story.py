@@ -47,6 +47,7 @@ ACTIONS: Final[dict[str, tuple[str, str]]] = {
     "question.unrun": ("arrow-path", "Ruled: it did not run"),
     "question.edited": ("pencil-square", "Changed arguments of the call"),
     "question.undecided": ("clock", "Nobody decided in time"),
+    "question.reminded": ("bell-alert", "Reminded those who are asked"),
     "question.previewed": ("eye", "Ran its preview"),
     "question.passed.on": ("user", "Passed on to people"),
     "question.refused": ("x-mark", "Refused by the client"),

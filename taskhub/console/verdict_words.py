@@ -64,7 +64,8 @@ def called_words(called: Called) -> str:
             Otherwise.ESCALATE: f"{rule.escalate_to} is asked, for the same time, and then it is denied",
         }[rule.otherwise]
         waits = f"waits until {asked.quorum} of {asked.group or 'the approvers'} {approve} it"
-        return f"It {waits}{others}. If nobody decides within {minutes(rule.expires_minutes)}, {then}."
+        remind = f" They are reminded after {minutes(rule.remind_minutes)}." if rule.remind_minutes else ""
+        return f"It {waits}{others}.{remind} If nobody decides within {minutes(rule.expires_minutes)}, {then}."
     if verdict.rule:
         return "It runs without an approval."
     return "No rule matches: it runs without an approval."

@@ -104,6 +104,8 @@ class Rule:
     """What will happen, for the people who are asked, with places for arguments (`domain.rules.sentences`)."""
     expires_minutes: int = 1_440
     """How long people have to decide."""
+    remind_minutes: int = 0
+    """After how long they are reminded, once, if they have not decided; 0 for never."""
     otherwise: Otherwise = Otherwise.DENY
     escalate_to: str = ""
     preview: Preview | None = None
@@ -236,6 +238,7 @@ def _check_end(rule: Rule, at: str) -> None:
         raise Invalid(
             f"Give a whole number from 1 to {MAX_MINUTES:,} minutes, not {minutes}.", field=f"{at}.expires_minutes"
         )
+    _check_reminder(rule, f"{at}.remind_minutes")
     if rule.otherwise is Otherwise.ALLOW and rule.risk is Risk.CRITICAL:
         raise Invalid("A critical call is not allowed because nobody decided.", field=f"{at}.otherwise")
     if (rule.otherwise is Otherwise.ESCALATE) != bool(rule.escalate_to):
@@ -243,6 +246,16 @@ def _check_end(rule: Rule, at: str) -> None:
         raise Invalid(what, field=f"{at}.escalate_to")
     if rule.escalate_to and rule.escalate_to == rule.group:
         raise Invalid("This group is asked first already: name another.", field=f"{at}.escalate_to")
+
+
+def _check_reminder(rule: Rule, at: str) -> None:
+    minutes = rule.remind_minutes
+    if isinstance(minutes, bool) or not 0 <= minutes < rule.expires_minutes:
+        raise Invalid(
+            f"Give 0 for no reminder, or fewer minutes than people have to decide: {rule.expires_minutes:,}.", field=at
+        )
+    if minutes and rule.then is not Then.ASK:
+        raise Invalid("Only a rule that asks reminds people.", field=at)
 
 
 def _check_choice(choices: type[StrEnum], value: object, field: str) -> None:

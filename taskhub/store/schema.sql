@@ -155,12 +155,15 @@ CREATE TABLE public.question (
     called_at timestamp with time zone,
     closed_at timestamp with time zone,
     due_at timestamp with time zone,
+    remind_at timestamp with time zone,
+    reminded_at timestamp with time zone,
     task_id bigint NOT NULL,
     tenant_id bigint NOT NULL,
     CONSTRAINT question_audience_known CHECK (((audience)::text = ANY ((ARRAY['client'::character varying, 'operator'::character varying, 'either'::character varying])::text[]))),
     CONSTRAINT question_closed_iff_not_open CHECK ((((closed_at IS NULL) AND ((state)::text = 'open'::text)) OR ((NOT ((state)::text = 'open'::text)) AND (closed_at IS NOT NULL)))),
     CONSTRAINT question_error_is_no_answer CHECK (((error IS NULL) OR ((state)::text = 'superseded'::text))),
     CONSTRAINT question_kind_known CHECK (((kind)::text = ANY ((ARRAY['elicitation'::character varying, 'sampling'::character varying, 'roots'::character varying, 'approval'::character varying, 'outcome'::character varying, 'authorization'::character varying])::text[]))),
+    CONSTRAINT question_reminded_when_due CHECK (((reminded_at IS NULL) OR (remind_at IS NOT NULL))),
     CONSTRAINT question_response_iff_answered CHECK ((((response IS NOT NULL) AND ((state)::text = 'answered'::text)) OR ((NOT ((state)::text = 'answered'::text)) AND (response IS NULL)))),
     CONSTRAINT question_state_known CHECK (((state)::text = ANY ((ARRAY['open'::character varying, 'answered'::character varying, 'superseded'::character varying, 'expired'::character varying])::text[])))
 );
@@ -1358,6 +1361,8 @@ CREATE INDEX preview_due ON public.preview USING btree (next_at) WHERE (ended_at
 CREATE INDEX question_closed ON public.question USING btree (tenant_id, closed_at DESC, id DESC) WHERE (closed_at IS NOT NULL);
 
 CREATE INDEX question_open ON public.question USING btree (tenant_id, opened_at) WHERE (closed_at IS NULL);
+
+CREATE INDEX question_to_remind ON public.question USING btree (remind_at) WHERE ((closed_at IS NULL) AND (remind_at IS NOT NULL) AND (reminded_at IS NULL));
 
 CREATE INDEX relay_context_id_0d00d933 ON public.relay USING btree (context_id);
 

@@ -197,6 +197,12 @@ TIME = {"expires_minutes": "30"}
             {"expires_minutes": 120, "otherwise": Otherwise.ESCALATE, "escalate_to": "leads"},
             "within 2 h, else leads is asked",
         ),
+        ({"remind_minutes": "0"}, {}, ""),
+        (
+            TIME | {"remind_minutes": "20"},
+            {"expires_minutes": 30, "remind_minutes": 20},
+            "within 30 min, else denied reminded after 20 min",
+        ),
     ],
 )
 def test_the_form_takes_a_time_and_what_happens_then(
@@ -207,6 +213,7 @@ def test_the_form_takes_a_time_and_what_happens_then(
     html = admin.get("/rules/edit?rule=Production").content.decode()
     assert f'<option value="{rule.otherwise}" selected>' in html
     assert f'name="expires_minutes" value="{rule.expires_minutes}"' in html
+    assert (f'name="remind_minutes" value="{rule.remind_minutes}"' in html) is bool(rule.remind_minutes)
     listed = words(admin.get("/rules/").content.decode())
     assert f"1 of the approvers {shown}".strip() in listed
     assert ("within" in listed) is bool(shown)
@@ -217,6 +224,7 @@ def test_the_form_takes_a_time_and_what_happens_then(
     [
         ({"expires_minutes": "0"}, "expires_minutes", "whole number from 1 to 43,200 minutes"),
         ({"expires_minutes": "soon"}, "expires_minutes", "Give a whole number"),
+        (TIME | {"remind_minutes": "30"}, "remind_minutes", "fewer minutes than people have to decide: 30"),
         ({"otherwise": "shrug"}, "otherwise", "Choose what happens then."),
         ({"otherwise": "escalate"}, "escalate_to", "Name the group that is asked then."),
         ({"otherwise": "escalate", "escalate_to": "ops", "group": "ops"}, "escalate_to", "asked first already"),
@@ -350,6 +358,24 @@ def test_what_was_allowed_says_so_when_it_has_run(sign_in: Login, tenant: Tenant
     kit.finish(kit.claim_one())
     said = page_of(sign_in(make_person(Role.VIEWER, tenant)), task)
     assert "Nobody approved this call: the rule Production let it run, as nobody decided. The tool answered" in said
+
+
+def test_a_reminder_is_seen_in_the_list_on_the_card_and_in_the_story(sign_in: Login, tenant: Tenant) -> None:
+    mia, eva = (make_person(Role.APPROVER, tenant, groups=["ops"]) for _ in range(2))
+    task = asked(tenant, group="ops", quorum=2, remind_minutes=20)
+    question = Question.objects.get(task_id=task.id)
+    sign_in(mia).post(f"/inbox/{question.pk}/decide", {"verdict": "approve"})
+    assert "Reminded" not in card(sign_in(eva), task)
+    kit.turn_back(task.id, "remind_at", 1, table="question")
+    assert sweep() == 1
+    client = sign_in(eva)
+    assert "Reminded just now : 1 of group ops still has to approve it." in card(client, task)
+    html = client.get("/inbox/").content.decode()
+    assert "Reminded just now" in words(html[html.index('id="inbox-list"') : html.index('id="question-state"')])
+    assert "Reminded just now" in page_of(client, task, "questions")
+    assert "Reminded those who are asked by rule Production" in page_of(client, task, "timeline")
+    client.post(f"/inbox/{question.pk}/decide", {"verdict": "approve"})
+    assert "still has to approve" not in card(client, task)
 
 
 def test_an_escalated_approval_says_who_did_not_decide(sign_in: Login, tenant: Tenant) -> None:

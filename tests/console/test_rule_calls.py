@@ -246,6 +246,7 @@ def test_everything_has_words() -> None:
     ("parts", "said"),
     [
         ({"not_requester": True}, "approves it, but not whoever made the call. If nobody decides within 1 d, it"),
+        ({"remind_minutes": 60}, "They are reminded after 1 h. If nobody decides within 1 d, it is denied."),
         ({"expires_minutes": 90, "otherwise": Otherwise.ALLOW}, "If nobody decides within 90 min, it runs."),
         (
             {"expires_minutes": 120, "otherwise": Otherwise.ESCALATE, "escalate_to": "legal"},

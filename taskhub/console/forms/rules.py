@@ -174,6 +174,13 @@ class RuleForm(ChangeForm):
     expires_minutes = Whole(
         label="Minutes to decide", low=1, high=MAX_MINUTES, initial=1_440, optional=True, help_text="1,440 are a day."
     )
+    remind_minutes = Whole(
+        label=mark_safe('Remind after minutes <span class="soft">(optional)</span>'),
+        low=0,
+        high=MAX_MINUTES - 1,
+        optional=True,
+        help_text="Once, if they have not decided by then.",
+    )
     otherwise = picked(
         ((str(one), words) for one, words in OTHERWISE_WORDS.items()),
         label="If nobody decides in time",
@@ -271,6 +278,7 @@ class RuleForm(ChangeForm):
             risk=Risk(posted["risk"] or Risk.LOW) if asks else Risk.LOW,
             sentence=posted["sentence"] if asks else "",
             expires_minutes=posted["expires_minutes"] if asks and posted["expires_minutes"] is not None else 1_440,
+            remind_minutes=posted["remind_minutes"] or 0 if asks else 0,
             otherwise=otherwise if asks else Otherwise.DENY,
             escalate_to=posted["escalate_to"] if asks and otherwise is Otherwise.ESCALATE else "",
             preview=self._preview() if asks else None,
@@ -336,6 +344,7 @@ def of_rule(rule: Rule, place: int) -> dict[str, Any]:
         "risk": str(rule.risk),
         "sentence": rule.sentence,
         "expires_minutes": rule.expires_minutes,
+        "remind_minutes": rule.remind_minutes or None,
         "otherwise": str(rule.otherwise),
         "escalate_to": rule.escalate_to,
         "preview": rule.preview.tool if rule.preview else "",

@@ -55,6 +55,7 @@ FIELD_WORDS: Final = {
     "preview": "Preview",
     "editable": "Arguments that may be edited",
     "expires_minutes": "Minutes to decide",
+    "remind_minutes": "Remind after minutes",
     "otherwise": "If nobody decides in time",
     "escalate_to": "Group that is asked then",
     "enabled": "On",

@@ -76,6 +76,11 @@ EVENTS: Final[dict[str, Shape]] = {
         " `allow` or `escalate`, to the `group` that is asked now.",
         after="key kind otherwise rule version group? arguments_sha256? definition_sha256? call_sha256?",
     ),
+    "question.reminded": Shape(
+        "Nobody had decided an approval by the time at which its rule reminds people: the `group`, or else all who may"
+        " approve. `needed`: how many of them still have to.",
+        after="key kind rule version group? needed",
+    ),
     "question.previewed": Shape(
         "The preview of a call was run, for the people who are asked about it, or once more right before the tool; it"
         " need not have answered.",

@@ -32,20 +32,24 @@ $$;
 
 -- Opens questions. For an approval it stores the present definition of the tool, which people are shown, and the digest
 -- of all that they approve; the digests go into the event of the decision. If its rule has a preview, that is due then.
+-- If the rule reminds people, they are reminded of each approval that it asks for, unless its time is over before.
 CREATE OR REPLACE FUNCTION th_open_questions(p_task bigint, p_tenant bigint, p_questions json, p_live boolean)
 RETURNS void LANGUAGE sql AS $$
     WITH opened AS (
     INSERT INTO question (task_id, tenant_id, key, upstream_key, kind, params, audience, "group", quorum, live, due_at,
-                          definition, definition_digest, called_at, call_digest)
+                          remind_at, definition, definition_digest, called_at, call_digest)
     SELECT p_task, p_tenant, q ->> 'key', coalesce(q ->> 'upstream_key', ''), q ->> 'kind', q -> 'params',
            q ->> 'audience', coalesce(q ->> 'group', ''), coalesce((q ->> 'quorum')::int, 1), p_live,
-           clock_timestamp() + make_interval(secs => coalesce(
-               (q ->> 'due_seconds')::float8, (q #>> '{params,decided,expires_minutes}')::float8 * 60, 86400)),
+           n.now + make_interval(secs => n.due), CASE WHEN n.remind < n.due THEN n.now + make_interval(secs => n.remind) END,
            o.definition, decode(nullif(o.digest, ''), 'hex'), t.created_at,
            CASE WHEN t.id IS NOT NULL THEN th_call_digest(
                t.id, q -> 'params', coalesce(q ->> 'group', ''), coalesce((q ->> 'quorum')::int, 1)) END
     FROM json_array_elements(p_questions) q LEFT JOIN task t ON q ->> 'kind' = 'approval' AND t.id = p_task
         LEFT JOIN tool o ON o.id = t.tool_id
+        CROSS JOIN LATERAL (SELECT clock_timestamp() AS now, coalesce(
+            (q ->> 'due_seconds')::float8, (q #>> '{params,decided,expires_minutes}')::float8 * 60, 86400) AS due,
+            CASE WHEN q ->> 'kind' = 'approval' THEN (q #>> '{params,decided,remind_minutes}')::float8 * 60 END
+            AS remind) n
     RETURNING id, kind, params
     ), due AS (
         INSERT INTO preview (question_id)
@@ -237,6 +241,40 @@ BEGIN
                'content', json_build_array(json_build_object('type', 'text', 'text', said)), 'isError', true)::text
     WHERE id = p_task;
     RETURN true;
+END $$;
+
+-- Reminds people of approvals that they have not decided by the time that the rule says, once for each question, of
+-- p_limit at most. The event says which group, and how many of it still have to approve. Nothing about the task
+-- changes, but pages show it: so there is a hint. Returns of how many approvals people were reminded.
+CREATE OR REPLACE FUNCTION th_remind(p_moment timestamptz, p_limit int) RETURNS int
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+    late record;
+    reminded int := 0;
+BEGIN
+    FOR late IN
+        SELECT q.id, t.id AS task_id, t.tenant_id, t.context_id, t.tool_name, th_hint(t) AS hint
+        FROM question q JOIN task t ON t.id = q.task_id
+        WHERE q.closed_at IS NULL AND q.reminded_at IS NULL AND q.remind_at < p_moment AND q.due_at > p_moment
+        ORDER BY q.remind_at LIMIT p_limit FOR UPDATE OF t SKIP LOCKED
+    LOOP
+        -- Looked at again under the lock: somebody may have decided, or another sweep reminded them, meanwhile.
+        UPDATE question SET reminded_at = clock_timestamp()
+        WHERE id = late.id AND closed_at IS NULL AND reminded_at IS NULL;
+        CONTINUE WHEN NOT FOUND;
+        reminded := reminded + 1;
+        INSERT INTO event (tenant_id, task_id, action, actor, door, context_id, target, after)
+        SELECT late.tenant_id, late.task_id, 'question.reminded',
+               left('rule ' || (q.params #>> '{decided,rule}'), 255), 'policy', late.context_id, late.tool_name,
+               jsonb_strip_nulls(jsonb_build_object(
+                   'key', q.key, 'kind', 'approval', 'rule', q.params #>> '{decided,rule}',
+                   'version', (q.params #>> '{decided,version}')::int, 'group', nullif(q."group", ''),
+                   'needed', q.quorum - (SELECT count(*) FROM decision d
+                                         WHERE d.question_id = q.id AND d.verdict = 'approve')))
+        FROM question q WHERE q.id = late.id;
+        PERFORM pg_notify('taskhub', late.hint);
+    END LOOP;
+    RETURN reminded;
 END $$;
 
 -- Stores one answer. Returns the outcome: 'answered', 'counted' (an approval below the quorum), 'late' (the question

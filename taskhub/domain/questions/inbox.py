@@ -64,7 +64,7 @@ class Vote:
 class InboxItem:
     """A question with its task, and the obstacle for the person who reads it. In a list, `arguments` has only those
     within the first `calls.BEGINNING` characters. `left_at`: when the caller of the plain call left; `None`
-    otherwise."""
+    otherwise. `reminded_at`: when people were reminded of it, as its rule says."""
 
     id: int
     task_id: int
@@ -86,6 +86,7 @@ class InboxItem:
     opened_at: datetime
     closed_at: datetime | None
     due_at: datetime | None
+    reminded_at: datetime | None
     obstacle: Obstacle
     message: str
     last_actor: str
@@ -110,6 +111,11 @@ class InboxItem:
     def decided_by_me(self) -> bool:
         """Whether the person has decided, and the question waits for others."""
         return self.obstacle is Obstacle.DECIDED
+
+    @property
+    def needed(self) -> int:
+        """How many people still have to approve."""
+        return max(self.quorum - self.approvals, 0)
 
     @property
     def is_over(self) -> bool:

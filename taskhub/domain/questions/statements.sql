@@ -42,7 +42,7 @@ t.left_at, q.key, q.kind, q.state, q.params::text AS asked,
 left(t.arguments::text, :arguments) AS arguments,
 q.audience, q."group", q.quorum,
 (SELECT count(*) FROM decision AS d WHERE d.question_id = q.id AND d.verdict = 'approve') AS approvals,
-q.opened_at, q.closed_at, q.due_at, {obstacle} AS obstacle, t.message,
+q.opened_at, q.closed_at, q.due_at, q.reminded_at, {obstacle} AS obstacle, t.message,
 coalesce(l.actor, '') AS last_actor, coalesce(l.verdict, '') AS last_verdict,
 CASE WHEN q.kind = 'approval' AND q.state = 'answered' THEN coalesce((
     SELECT CASE WHEN o.params #>> '{decided,again}' = 'true' THEN 'rules_changed' ELSE o.params ->> 'asked_again' END

@@ -344,6 +344,8 @@ def approval_question(tool: ToolRecord, arguments: dict[str, object], verdict: V
     if named := named_values(rule, arguments, tool.definition.get("inputSchema")):
         decided["named"] = named
     decided |= {"expires_minutes": rule.expires_minutes, "otherwise": str(rule.otherwise)}
+    if rule.remind_minutes:
+        decided["remind_minutes"] = rule.remind_minutes
     if rule.escalate_to:
         decided["escalate_to"] = rule.escalate_to
     if rule.preview is not None:

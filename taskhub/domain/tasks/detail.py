@@ -101,6 +101,7 @@ class TaskQuestion:
     opened_at: datetime
     closed_at: datetime | None
     due_at: datetime | None
+    reminded_at: datetime | None
     outdated: bool
     votes: tuple[Vote, ...] = ()
 

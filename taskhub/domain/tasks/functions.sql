@@ -413,7 +413,8 @@ BEGIN
     RETURN ended;
 END $$;
 
--- Makes the changes that are due by time alone. Run often, by any worker. Returns how many tasks changed.
+-- Makes the changes that are due by time alone. Run often, by any worker. Returns how many tasks changed, or had people
+-- reminded of them.
 CREATE OR REPLACE FUNCTION sweep(p_grace_seconds float8, p_limit int, p_outcome_seconds float8, p_who text)
 RETURNS int LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
@@ -466,6 +467,7 @@ BEGIN
         WHERE id = t.id;
         PERFORM th_close_attempt(t.id, t.lease_epoch, 'faulted', 'input timeout');
     END LOOP;
+    changed := changed + th_remind(moment, p_limit);
     -- The time to live is extended while a task waits for an answer.
     UPDATE task SET expires_at = clock_timestamp() + interval '1 hour',
            ttl_ms = least(2592000000,

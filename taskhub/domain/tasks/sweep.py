@@ -17,9 +17,9 @@ _PURGE = statements.rowcount("purge_tasks")
 
 def sweep(*, limit: int = 500) -> int:
     """Make the changes that are due. Requeue tasks of lost workers, or ask people whether they ran; force overdue
-    cancellations; close overdue questions, or do what their rule says for that case; fault tasks that expired before
-    they ran; make sure that runnable tasks have a wake-up. Safe to run in any number of processes at once. Returns how
-    many tasks changed."""
+    cancellations; close overdue questions, or do what their rule says for that case; remind people of approvals when
+    their rule says so; fault tasks that expired before they ran; make sure that runnable tasks have a wake-up. Safe to
+    run in any number of processes at once. Returns how many tasks changed, or had people reminded of them."""
     return change(
         _SWEEP, grace_seconds=CANCEL_GRACE_SECONDS, most=limit, outcome_seconds=outcome_seconds(), who=who(ACTOR)
     )

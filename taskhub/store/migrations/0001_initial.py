@@ -320,6 +320,8 @@ class Migration(migrations.Migration):
                 ("called_at", models.DateTimeField(null=True)),
                 ("closed_at", models.DateTimeField(null=True)),
                 ("due_at", models.DateTimeField(null=True)),
+                ("remind_at", models.DateTimeField(null=True)),
+                ("reminded_at", models.DateTimeField(null=True)),
                 (
                     "task",
                     models.ForeignKey(
@@ -1528,6 +1530,16 @@ class Migration(migrations.Migration):
                 name="question_closed",
             ),
         ),
+        migrations.AddIndex(
+            model_name="question",
+            index=models.Index(
+                condition=models.Q(
+                    ("closed_at__isnull", True), ("remind_at__isnull", False), ("reminded_at__isnull", True)
+                ),
+                fields=["remind_at"],
+                name="question_to_remind",
+            ),
+        ),
         migrations.AddConstraint(
             model_name="question",
             constraint=models.UniqueConstraint(fields=("task", "key"), name="question_key_once_per_task"),
@@ -1581,6 +1593,13 @@ class Migration(migrations.Migration):
                     _connector="OR",
                 ),
                 name="question_closed_iff_not_open",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="question",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("reminded_at__isnull", True), ("remind_at__isnull", False), _connector="OR"),
+                name="question_reminded_when_due",
             ),
         ),
         migrations.AddConstraint(

@@ -203,6 +203,9 @@ class Question(models.Model):
     """Of an approval: when its task was created, so that lists of questions need no join with tasks (`th_barred`)."""
     closed_at = models.DateTimeField(null=True)
     due_at = models.DateTimeField(null=True)
+    remind_at = models.DateTimeField(null=True)
+    """Of an approval: when people are reminded of it if they have not decided (`core.rules.Rule.remind_minutes`)."""
+    reminded_at = models.DateTimeField(null=True)
 
     class Meta:
         db_table = "question"
@@ -231,6 +234,9 @@ class Question(models.Model):
                 condition=Q(state="open", closed_at__isnull=True) | (~Q(state="open") & Q(closed_at__isnull=False)),
                 name="question_closed_iff_not_open",
             ),
+            models.CheckConstraint(
+                condition=Q(reminded_at__isnull=True) | Q(remind_at__isnull=False), name="question_reminded_when_due"
+            ),
         ]
         indexes = [
             # The condition is not on `state`. A query for the open questions of one task fits such an index as well as
@@ -238,6 +244,11 @@ class Question(models.Model):
             models.Index(fields=["tenant", "opened_at"], condition=Q(closed_at__isnull=True), name="question_open"),
             models.Index(
                 fields=["tenant", "-closed_at", "-id"], condition=Q(closed_at__isnull=False), name="question_closed"
+            ),
+            models.Index(
+                fields=["remind_at"],
+                condition=Q(remind_at__isnull=False, reminded_at__isnull=True, closed_at__isnull=True),
+                name="question_to_remind",
             ),
         ]
 

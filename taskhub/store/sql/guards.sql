@@ -143,6 +143,7 @@ CREATE OR REPLACE FUNCTION question_guard() RETURNS trigger LANGUAGE plpgsql AS 
 BEGIN
     IF OLD.state <> 'open' OR
        NEW.audience NOT IN (OLD.audience, 'operator') OR
+       (OLD.reminded_at IS NOT NULL AND NEW.reminded_at IS DISTINCT FROM OLD.reminded_at) OR
        (NEW.task_id, NEW.tenant_id, NEW.key, NEW.kind, NEW.params::text, NEW."group", NEW.quorum,
         NEW.opened_at, NEW.called_at, NEW.definition::text, NEW.definition_digest, NEW.call_digest)
        IS DISTINCT FROM

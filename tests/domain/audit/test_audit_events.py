@@ -55,6 +55,7 @@ IN_DATABASE = {
     *(f"question.{verdict}" for verdict in VERDICTS),
     "question.edited",
     "question.undecided",
+    "question.reminded",
     "question.previewed",
     "question.passed.on",
     "question.refused",
@@ -173,6 +174,10 @@ def test_everything_the_database_records_has_its_shape(transactional_db: None) -
         task = kit.create(world, verdict=Verdict(Then.ASK, rule, 1))
         kit.turn_back(task.id, "due_at", 1, table="question")
     assert sweep() == 3
+    reminds = Rule(name="r", when="", then=Then.ASK, remind_minutes=1)
+    task = kit.create(world, verdict=Verdict(Then.ASK, reminds, 1))
+    kit.turn_back(task.id, "remind_at", 1, table="question")
+    assert sweep() == 1
     shows = Rule(name="r", when="", then=Then.ASK, preview=Preview(tool="look"))
     kit.create(world, verdict=Verdict(Then.ASK, shows, 1))
     for taken_preview in previews.take_previews("worker-1", most=1):

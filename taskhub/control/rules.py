@@ -1,5 +1,5 @@
 """Use cases for the tenant's rules: see them and their versions, try and save the list, see its effect on clients,
-tools and calls, and begin and end a bypass."""
+tools and calls, and what could run without asking, and begin and end a bypass."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ from taskhub.domain.clients.verdicts import PAGE_ROWS as ROWS
 from taskhub.domain.clients.verdicts import CallerPage, Calls, Sample, ToolPage
 from taskhub.domain.rules import bypasses as made
 from taskhub.domain.rules import changes, reads, trial
+from taskhub.domain.rules import proposals as proposed
 from taskhub.domain.rules.approvers import TooFew, too_few
 from taskhub.domain.rules.bypasses import PastBypass
 from taskhub.domain.rules.lacking import Lack, Misfit, lacks, misfits
+from taskhub.domain.rules.proposals import Proposal
 from taskhub.domain.rules.reads import PAGE_ROWS, Version, VersionRow
 from taskhub.domain.rules.trial import Trial
 
@@ -152,3 +154,27 @@ def try_rules(caller: Caller, rules: Sequence[Rule]) -> Trial:
     field."""
     caller.require("server.manage", what="try rules")
     return trial.try_rules(caller.tenant_id, rules, catalogue(caller.tenant_id).tools)
+
+
+def proposals(caller: Caller) -> list[Proposal]:
+    """The rules that could let calls run about which people were asked often and always agreed, those with the most
+    approvals first. Raises `Forbidden`."""
+    caller.require("server.manage", what="see proposed rules")
+    listed = reads.present(caller.tenant_id)
+    return proposed.proposals(caller.tenant_id, listed, catalogue(caller.tenant_id).tools)
+
+
+def proposal(caller: Caller, subject: tuple[str, int, int]) -> Proposal:
+    """The proposal about this (`Proposal.subject`). Raises `Forbidden`, or `NotFound` if there is none any more."""
+    found = next((one for one in proposals(caller) if one.subject == subject), None)
+    if found is None:
+        raise NotFound("This is not proposed any more.")
+    return found
+
+
+def dismiss_proposal(caller: Caller, subject: tuple[str, int, int]) -> Proposal:
+    """Leave the proposal out, for everybody of the tenant, until twice as many calls were approved. Raises `Forbidden`
+    or `NotFound`."""
+    found = proposal(caller, subject)
+    proposed.dismiss(caller.tenant_id, found, actor=caller.actor)
+    return found

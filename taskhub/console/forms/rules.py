@@ -32,7 +32,7 @@ from taskhub.core.rules import (
     Then,
     preview_from_json,
 )
-from taskhub.domain.rules.written import Comparison, joined, of_argument, of_tool, typed
+from taskhub.domain.rules.written import Comparison, joined, of_argument, of_tool, typed, typed_list
 from taskhub.lib import jsonx
 from taskhub.lib.numbers import whole
 from taskhub.lib.signs import spelled
@@ -60,7 +60,10 @@ COMPARISONS: Final = {
     Comparison.GREATER: "is greater than",
     Comparison.LESS: "is less than",
     Comparison.STARTS: "starts with",
+    Comparison.ONE_OF: "is one of (with commas)",
+    Comparison.BETWEEN: "is between (with a comma)",
     Comparison.PRESENT: "is present",
+    Comparison.ABSENT: "is not present",
 }
 MOST_TOOLS: Final = 1_000
 """The most tools that the select offers. Others can be named in the expression."""
@@ -247,9 +250,12 @@ class RuleForm(ChangeForm):
         if comparison not in set(Comparison):
             raise Invalid("Choose a comparison.", field="comparison")
         kind = _type_of(argument, tool) if tool is not None else ""
-        return of_argument(
-            argument, Comparison(comparison), text if comparison == Comparison.STARTS else typed(text, kind)
-        )
+        value: Any = typed(text, kind)
+        if comparison == Comparison.STARTS:
+            value = text
+        elif comparison in (Comparison.ONE_OF, Comparison.BETWEEN):
+            value = typed_list(text, kind)
+        return of_argument(argument, Comparison(comparison), value)
 
     def show_built(self, when: str) -> None:
         """Put the expression into the form, and empty the builder's argument and value."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -27,6 +27,7 @@ from taskhub.domain.catalogue.view import catalogue
 from taskhub.domain.rules.decisions import check_expressions
 from taskhub.domain.rules.expressions import FUNCTIONS, MEMBERS, METHODS
 from taskhub.domain.rules.lacking import Lack
+from taskhub.domain.rules.proposals import Proposal
 from taskhub.domain.rules.reads import PAGE_ROWS
 from taskhub.domain.rules.trial import MAX_CALLS, Trial
 from taskhub.domain.rules.written import of_tool
@@ -62,6 +63,8 @@ FIELD_WORDS: Final = {
     "shadow": "On trial",
 }
 """A rule's fields, as the form calls them."""
+SHOWN_PROPOSALS: Final = 3
+"""Proposals on the page of the list; the page of a rule has all of its own."""
 SHOWN_TRIES: Final = 50
 """Calls that a trial lists, of those that it changes."""
 
@@ -91,7 +94,7 @@ def rule_edit(request: ConsoleRequest) -> HttpResponse:
 @require_POST
 def rule_check(request: ConsoleRequest) -> HttpResponse:
     """What is wrong with the expression in the form, or doubtful. Nothing is saved."""
-    form = _form(request, request.POST)
+    form = rule_form(request, request.POST)
     context: dict[str, Any] = {"given": form["when"].value(), "beside": True}
     if form.is_valid():
         try:
@@ -221,10 +224,38 @@ def _list(request: ConsoleRequest, form: ChangeForm | None = None, *, status: in
             "rest": next((rule for rule in listed.rules if rule.enabled and not (rule.shadow or rule.when)), None),
             "form": form or ChangeForm(initial={"expected": listed.version}),
             "can_manage": can_manage,
+            "proposed": shown_proposals(request)[:SHOWN_PROPOSALS] if can_manage else [],
             **_tried(control.try_rules(request.caller, listed.rules) if can_manage and "try" in request.GET else None),
         },
         status=status,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """A proposal as pages say it. `query`: the parameters of its address. `values`: the arguments that it names, each
+    with what they are."""
+
+    proposal: Proposal
+    query: str
+    values: list[tuple[str, str]]
+
+
+def shown_proposals(request: ConsoleRequest, asking: str = "") -> list[Proposed]:
+    """What is proposed to let run; only what the rule `asking` asks about, if that is given."""
+    found = [one for one in control.proposals(request.caller) if not asking or one.asking == asking]
+    return [
+        Proposed(
+            one,
+            urlencode({"rule": one.asking, "client": one.context_id, "tool": one.tool_id}),
+            [(name, " or ".join(map(_plain, values))) for name, values in one.values],
+        )
+        for one in found
+    ]
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else visible_json(value)
 
 
 def _begin(request: ConsoleRequest, rules: int) -> int:
@@ -251,7 +282,8 @@ def _whole_at(rules: Sequence[Rule], version: int) -> int | None:
     return version if sum(len(rule.when) for rule in rules) > SHOWN_TEXT else None
 
 
-def _form(request: ConsoleRequest, data: Any = None, **options: Any) -> RuleForm:
+def rule_form(request: ConsoleRequest, data: Any = None, **options: Any) -> RuleForm:
+    """The form of a rule, which offers the tools that there are."""
     form = RuleForm(data, **options)
     form.offer_tools(catalogue(request.person.tenant_id).tools)
     return form
@@ -269,15 +301,15 @@ def _edited(request: ConsoleRequest, name: str) -> HttpResponse:
         )
         if not name and "rest" in request.GET and REST not in names:
             initial["name"] = REST
-        form = _form(request, initial={**initial, "expected": listed.version})
-        return _rule(request, form, listed, name)
-    form = _form(request, request.POST)
+        form = rule_form(request, initial={**initial, "expected": listed.version})
+        return rule_page(request, form, listed, name)
+    form = rule_form(request, request.POST)
     if "build" in request.POST:
         return _built(request, form, listed, name)
     if "fill" in request.POST:
         return _filled(request, form, listed, name)
     if not form.is_valid():
-        return _rule(request, form, listed, name, status=400)
+        return rule_page(request, form, listed, name, status=400)
     if form.version != listed.version:
         return _outdated(request, form, name)
     if name and name not in names:
@@ -286,15 +318,15 @@ def _edited(request: ConsoleRequest, name: str) -> HttpResponse:
     try:
         wanted, place = placed(listed.rules, form.rule(), form.cleaned_data["place"], instead_of=name)
         if "try" in request.POST:
-            return _rule(request, form, listed, name, trial=control.try_rules(request.caller, wanted))
+            return rule_page(request, form, listed, name, trial=control.try_rules(request.caller, wanted))
         if "call" in request.POST:
             calls = call_form(request, request.POST)
             tried = called(request, calls, wanted)
-            return _rule(request, form, listed, name, calls={"calls": calls, **tried}, status=200 if tried else 400)
+            return rule_page(request, form, listed, name, calls={"calls": calls, **tried}, status=200 if tried else 400)
         saved = control.save_rules(request.caller, wanted, expected=form.version, reason=form.cleaned_data["reason"])
     except Invalid as error:
         form.refuse_of(error, place)
-        return _rule(request, form, listed, name, status=400)
+        return rule_page(request, form, listed, name, status=400)
     except Refused:
         return _outdated(request, form, name)
     said = f"“{wanted[place].name}” saved: version {saved.version} is in force."
@@ -333,7 +365,7 @@ def _outdated(request: ConsoleRequest, form: RuleForm, name: str) -> HttpRespons
     listed = control.rules(request.caller)
     form.show_version(listed.version)
     kept = not name or name in [rule.name for rule in listed.rules]
-    return _rule(request, form, listed, name if kept else "", outdated=True, gone="" if kept else name, status=409)
+    return rule_page(request, form, listed, name if kept else "", outdated=True, gone="" if kept else name, status=409)
 
 
 def _built(request: ConsoleRequest, form: RuleForm, listed: RuleList, name: str) -> HttpResponse:
@@ -345,7 +377,7 @@ def _built(request: ConsoleRequest, form: RuleForm, listed: RuleList, name: str)
         form.show_built(form.built())
     except Invalid as error:
         form.refuse(error)
-    return _rule(request, form, listed, name, status=422 if form.errors else 200)
+    return rule_page(request, form, listed, name, status=422 if form.errors else 200)
 
 
 def _filled(request: ConsoleRequest, form: RuleForm, listed: RuleList, name: str) -> HttpResponse:
@@ -354,10 +386,10 @@ def _filled(request: ConsoleRequest, form: RuleForm, listed: RuleList, name: str
     context = {"calls": calls, **fill(request, calls)}
     form.is_valid()
     form.errors.clear()
-    return _rule(request, form, listed, name, calls=context, status=422 if calls.errors else 200)
+    return rule_page(request, form, listed, name, calls=context, status=422 if calls.errors else 200)
 
 
-def _rule(
+def rule_page(
     request: ConsoleRequest,
     form: RuleForm,
     listed: RuleList,
@@ -369,6 +401,7 @@ def _rule(
     calls: dict[str, Any] | None = None,
     status: int = 200,
 ) -> HttpResponse:
+    """The page of a rule's form; `name` is the rule's, empty for a new one."""
     context = {
         **_tried(trial),
         **(calls or {"calls": call_form(request, request.POST or None)}),
@@ -378,6 +411,7 @@ def _rule(
         "here": f"{resolve_url('rule-edit')}?{urlencode({'rule': name})}" if name else resolve_url("rule-add"),
         "outdated": outdated,
         "gone": gone,
+        "proposed": shown_proposals(request, name) if name and request.method != "POST" else [],
         "groups": known_groups(request.person.tenant_id),
         "members": [(variable, sorted(parts)) for variable, parts in MEMBERS.items()],
         **_form_doubts(request, form),

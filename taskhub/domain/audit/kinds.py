@@ -182,6 +182,10 @@ EVENTS: Final[dict[str, Shape]] = {
     "rules.denied": Shape(
         "A rule denied a call, and no task was made.", after="rule version doubt server arguments_sha256"
     ),
+    "rules.proposal.dismissed": Shape(
+        "Somebody did not want a rule that was proposed since all calls of a kind had been approved.",
+        after="rule client tool when approved",
+    ),
     "rules.bypass.started": Shape(
         "Somebody began a bypass: until its end calls run that people would be asked about. `server` if only those of"
         " one server.",

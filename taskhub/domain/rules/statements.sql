@@ -82,3 +82,35 @@ FROM task AS t JOIN auth_context AS c ON c.id = t.context_id
 WHERE t.tenant_id = :tenant
 ORDER BY t.id DESC
 LIMIT :most;
+
+-- read fresh: decided_approvals(tenant bigint, days int, size int, most int) -> list[_Decided]
+-- The approvals that were closed last, with the calls that they were about.
+SELECT q.params #>> '{decided,rule}' AS rule, q.state = 'answered' AND NOT d.against AS approved,
+       q.state = 'superseded' AND NOT d.against AND q.params -> 'edited' IS NULL AS withdrawn, q."group", q.quorum,
+       coalesce(q.params #>> '{decided,risk}', 'low') AS risk,
+       coalesce(q.params ->> 'asked_again' = 'preview_changed', false) AS preview_differed,
+       coalesce(encode(q.definition_digest, 'hex'), '') AS definition, q.opened_at, q.closed_at,
+       t.tool_id, t.created_at, CASE WHEN pg_column_size(t.arguments) <= :size THEN t.arguments END AS arguments,
+       coalesce(t.client_info ->> 'name', '') AS program, c.id AS context_id, c.name, c.issuer, c.subject, c.client_id,
+       t.decided -> 'scopes' AS scopes, th_signed_in(c) AS person
+FROM question AS q
+JOIN task AS t ON t.id = q.task_id
+JOIN auth_context AS c ON c.id = t.context_id
+CROSS JOIN LATERAL (
+    SELECT q.params -> 'edited' IS NOT NULL
+        OR EXISTS (SELECT FROM decision AS o WHERE o.question_id = q.id AND o.verdict <> 'approve') AS against
+) AS d
+WHERE q.tenant_id = :tenant AND q.kind = 'approval' AND q.closed_at > now() - make_interval(days => :days)
+ORDER BY q.closed_at DESC, q.id DESC
+LIMIT :most;
+
+-- read: dismissed_proposals(tenant bigint, contexts bigint[], tools bigint[]) -> list[_Dismissed]
+SELECT d.rule, d.context_id, d.tool_id, d.approved FROM dismissed_proposal AS d
+WHERE d.tenant_id = :tenant AND d.context_id = any(:contexts) AND d.tool_id = any(:tools);
+
+-- write: dismiss_proposal(tenant bigint, rule text, context bigint, tool bigint, approved int,
+--     dismissed_by text) -> None
+INSERT INTO dismissed_proposal (tenant_id, rule, context_id, tool_id, approved, dismissed_by)
+VALUES (:tenant, :rule, :context, :tool, :approved, :dismissed_by)
+ON CONFLICT (tenant_id, context_id, tool_id, rule) DO UPDATE
+SET approved = excluded.approved, dismissed_by = excluded.dismissed_by, dismissed_at = clock_timestamp();

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from taskhub.core.errors import Invalid
-from taskhub.core.rules import storable
+from taskhub.core.rules import Client, storable
 from taskhub.domain.rules.expressions import compiled
 from taskhub.domain.rules.kinds import check_kinds
 
@@ -29,7 +29,10 @@ class Comparison(StrEnum):
     GREATER = "greater"
     LESS = "less"
     STARTS = "starts"
+    ONE_OF = "one_of"
+    BETWEEN = "between"
     PRESENT = "present"
+    ABSENT = "absent"
 
 
 def literal(value: Any) -> str:
@@ -57,7 +60,8 @@ def of_tool(server: str, tool: str = "") -> str:
 
 
 def of_argument(name: str, comparison: Comparison, value: Any = None) -> str:
-    """The condition on an argument of the call; `value` is ignored if the argument only has to be present.
+    """The condition on an argument of the call. `value` is ignored if the argument only has to be present, or absent. It
+    is a list of values for `ONE_OF`, and two numbers for `BETWEEN`, both of which count.
 
     Raises `Invalid`, which names the field `argument` or `value`.
     """
@@ -67,20 +71,50 @@ def of_argument(name: str, comparison: Comparison, value: Any = None) -> str:
     quoted = literal(name)
     argument = f"args.{name}" if plain else f"args[{quoted}]"
     match comparison:
-        case Comparison.PRESENT:
-            return f"has({argument})" if "\\" not in quoted else f"{quoted} in args"
+        case Comparison.PRESENT | Comparison.ABSENT:
+            present = f"has({argument})" if "\\" not in quoted else f"({quoted} in args)"
+            return present if comparison is Comparison.PRESENT else f"!{present}"
+        case Comparison.ONE_OF:
+            return _one_of(argument, value)
+        case Comparison.BETWEEN:
+            return _between(argument, value)
         case Comparison.IS | Comparison.IS_NOT:
             return f"{argument} {'==' if comparison is Comparison.IS else '!='} {literal(value)}"
         case Comparison.LIKE:
             return f"like({argument}, {literal(value)})"
         case Comparison.GREATER | Comparison.LESS:
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
+            if not _is_number(value):
                 raise Invalid("Give a number.", field="value")
             return f"{argument} {'>' if comparison is Comparison.GREATER else '<'} {literal(value)}"
         case Comparison.STARTS:
             if not isinstance(value, str) or not value:
                 raise Invalid("Give the text that it starts with.", field="value")
             return f"{argument}.startsWith({literal(value)})"
+
+
+def _one_of(argument: str, values: Any) -> str:
+    if not isinstance(values, (list, tuple)) or not values:
+        raise Invalid("Give the values, with commas between them.", field="value")
+    if len(values) == 1:
+        return f"{argument} == {literal(values[0])}"
+    return f"{argument} in [{', '.join(map(literal, values))}]"
+
+
+def _between(argument: str, bounds: Any) -> str:
+    if not isinstance(bounds, (list, tuple)) or len(bounds) != 2 or not all(map(_is_number, bounds)):
+        raise Invalid("Give two numbers, with a comma between them.", field="value")
+    low, high = map(literal, bounds)
+    return f"{argument} >= {low} && {argument} <= {high}"
+
+
+def of_client(client: Client) -> str:
+    """The condition that a call is of this client, and of no other that has its name."""
+    parts = (("issuer", client.issuer), ("subject", client.subject), ("id", client.client_id))
+    return " && ".join(f"client.{name} == {literal(value)}" for name, value in parts)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def joined(when: str, condition: str) -> str:
@@ -95,6 +129,15 @@ def joined(when: str, condition: str) -> str:
     compiled(both)
     check_kinds(both)
     return both
+
+
+def typed_list(text: str, kind: str) -> list[Any]:
+    """The typed values, with commas between them, each as `typed` takes it; or those of a JSON array."""
+    if text.lstrip().startswith("["):
+        found = typed(text, "")
+        if isinstance(found, list):
+            return found
+    return [typed(part.strip(), kind) for part in text.split(",") if part.strip()]
 
 
 def typed(text: str, kind: str) -> Any:

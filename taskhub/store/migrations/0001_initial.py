@@ -1024,6 +1024,51 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="DismissedProposal",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("rule", models.CharField(max_length=100)),
+                ("approved", models.IntegerField()),
+                ("dismissed_by", models.CharField(max_length=255)),
+                ("dismissed_at", models.DateTimeField(db_default=models.Func(function="clock_timestamp"))),
+                (
+                    "context",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="store.authcontext",
+                    ),
+                ),
+                (
+                    "tenant",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="store.tenant",
+                    ),
+                ),
+                (
+                    "tool",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="store.tool",
+                    ),
+                ),
+            ],
+            options={
+                "db_table": "dismissed_proposal",
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("tenant", "context", "tool", "rule"), name="dismissed_proposal_once"
+                    )
+                ],
+            },
+        ),
+        migrations.CreateModel(
             name="Permit",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
@@ -1528,6 +1573,14 @@ class Migration(migrations.Migration):
                 condition=models.Q(("closed_at__isnull", False)),
                 fields=["tenant", "-closed_at", "-id"],
                 name="question_closed",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="question",
+            index=models.Index(
+                condition=models.Q(("closed_at__isnull", False), ("kind", "approval")),
+                fields=["tenant", "-closed_at", "-id"],
+                name="question_approval_closed",
             ),
         ),
         migrations.AddIndex(

@@ -6,7 +6,7 @@ from taskhub.store.models.oauth import Application, Consent, TokenFamily
 from taskhub.store.models.offers import Interest, Offer, Relay
 from taskhub.store.models.people import AccessToken, AuthContext, LearnedPatience, Membership, SignIn, Tenant
 from taskhub.store.models.permits import Permit
-from taskhub.store.models.rules import Bypass, RuleVersion
+from taskhub.store.models.rules import Bypass, DismissedProposal, RuleVersion
 from taskhub.store.models.servers import ConnectionTest, Server, Tool, ToolVersion
 from taskhub.store.models.sessions import Outbound, Session, Stream
 from taskhub.store.models.tasks import (
@@ -32,6 +32,7 @@ __all__ = [
     "Consent",
     "Decision",
     "Deferred",
+    "DismissedProposal",
     "Event",
     "GrantRequest",
     "Interest",

@@ -6,9 +6,10 @@ from django.db import models
 from django.db.models import F, Q
 
 from taskhub.core.bypass import MAX_MINUTES, MAX_REASON
+from taskhub.core.rules import MAX_NAME
 from taskhub.store.fields import JsonText
-from taskhub.store.models.people import Tenant
-from taskhub.store.models.servers import Server
+from taskhub.store.models.people import AuthContext, Tenant
+from taskhub.store.models.servers import Server, Tool
 
 
 class RuleVersion(models.Model):
@@ -69,3 +70,25 @@ class Bypass(models.Model):
 
     def __str__(self) -> str:
         return f"bypass {self.pk} of {self.tenant_id}"
+
+
+class DismissedProposal(models.Model):
+    """A proposal to let calls of a client run that a rule asks about (`domain.rules.proposals`), which somebody did not
+    want. `approved`: how many approvals it had then."""
+
+    tenant = models.ForeignKey(Tenant, models.PROTECT, related_name="+", db_index=False)
+    rule = models.CharField(max_length=MAX_NAME)
+    context = models.ForeignKey(AuthContext, models.CASCADE, related_name="+", db_index=False)
+    tool = models.ForeignKey(Tool, models.CASCADE, related_name="+", db_index=False)
+    approved = models.IntegerField()
+    dismissed_by = models.CharField(max_length=255)
+    dismissed_at = models.DateTimeField(db_default=models.Func(function="clock_timestamp"))
+
+    class Meta:
+        db_table = "dismissed_proposal"
+        constraints = [
+            models.UniqueConstraint(fields=["tenant", "context", "tool", "rule"], name="dismissed_proposal_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"proposal for {self.rule} of {self.tenant_id}, dismissed"

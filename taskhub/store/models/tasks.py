@@ -246,6 +246,11 @@ class Question(models.Model):
                 fields=["tenant", "-closed_at", "-id"], condition=Q(closed_at__isnull=False), name="question_closed"
             ),
             models.Index(
+                fields=["tenant", "-closed_at", "-id"],
+                condition=Q(kind="approval", closed_at__isnull=False),
+                name="question_approval_closed",
+            ),
+            models.Index(
                 fields=["remind_at"],
                 condition=Q(remind_at__isnull=False, reminded_at__isnull=True, closed_at__isnull=True),
                 name="question_to_remind",

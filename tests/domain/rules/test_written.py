@@ -9,9 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskhub.core.errors import Invalid
+from taskhub.core.rules import Client
 from taskhub.domain.rules import comparisons
 from taskhub.domain.rules.expressions import Values, absent_values, argument_values, compiled
-from taskhub.domain.rules.written import MAX_WHOLE, Comparison, joined, literal, of_argument, of_tool, typed
+from taskhub.domain.rules.written import (
+    MAX_WHOLE,
+    Comparison,
+    joined,
+    literal,
+    of_argument,
+    of_client,
+    of_tool,
+    typed,
+    typed_list,
+)
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
 odd = st.sampled_from(["in", "true", "args", "has", "a b", 'a"b', "a'b", "a\\b", "a\nb", "ä", "__args"])
@@ -59,6 +70,54 @@ def test_an_argument_is_present_whatever_it_is(name: str, value: Any) -> None:
     assert met(text, {}, name) is False
 
 
+@given(names, scalars)
+def test_an_argument_is_absent_where_it_is_not_present(name: str, value: Any) -> None:
+    text = of_argument(name, Comparison.ABSENT)
+    assert met(text, {name: value}) is False
+    assert met(text, {}, name) is True
+
+
+@given(names, st.lists(scalars.filter(lambda one: one is not None), min_size=1, max_size=4), scalars)
+def test_an_argument_is_one_of_the_values_that_are_named(name: str, wanted: list[Any], found: Any) -> None:
+    text = of_argument(name, Comparison.ONE_OF, wanted)
+    same = [comparisons.same(found, one) for one in wanted]
+    assert met(text, {name: wanted[0]}) is True
+    assert (met(text, {name: found}) is True) is (True in same)
+    assert (met(text, {name: found}) is False) is all(one is False for one in same)
+
+
+@given(names, numbers, numbers, numbers)
+def test_a_number_lies_between_two(name: str, low: float, high: float, found: float) -> None:
+    text = of_argument(name, Comparison.BETWEEN, (low, high))
+    assert met(text, {name: found}) is (low <= found <= high)
+
+
+@given(texts, texts, texts, texts)
+def test_a_client_is_named_so_that_no_other_is(issuer: str, subject: str, client_id: str, other: str) -> None:
+    when = compiled(of_client(Client(1, "bot", issuer, subject, client_id)))
+    values = {"id": client_id, "name": other, "issuer": issuer, "subject": subject}
+    assert when.met(Values({"client": values})) is True
+    for part in ("id", "issuer", "subject"):
+        assert when.met(Values({"client": {**values, part: values[part] + "x"}})) is False
+    assert when.lasting
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "found"),
+    [
+        ("a, b ,c", "string", ["a", "b", "c"]),
+        ("1, 2", "string", ["1", "2"]),
+        ("1, 2.5", "number", [1, 2.5]),
+        ('["a, b", 1]', "string", ["a, b", 1]),
+        ("[a, b", "string", ["[a", "b"]),
+        ("", "string", []),
+        (",", "", []),
+    ],
+)
+def test_values_are_typed_with_commas_or_as_a_json_array(text: str, kind: str, found: list[Any]) -> None:
+    assert typed_list(text, kind) == found
+
+
 @given(texts, texts)
 def test_a_tool_is_named_with_its_server(server: str, tool: str) -> None:
     named, other, every = (compiled(of_tool(*one)) for one in ((server, tool), (server, tool + "x"), (server,)))
@@ -89,6 +148,11 @@ def test_nothing_is_added_to_what_means_nothing() -> None:
         ("", Comparison.PRESENT, None, "argument"),
         ("a", Comparison.GREATER, "12", "value"),
         ("a", Comparison.LESS, True, "value"),
+        ("a", Comparison.ONE_OF, [], "value"),
+        ("a", Comparison.ONE_OF, [["b"]], "value"),
+        ("a", Comparison.BETWEEN, [1], "value"),
+        ("a", Comparison.BETWEEN, [1, "2"], "value"),
+        ("a", Comparison.BETWEEN, None, "value"),
         ("a", Comparison.STARTS, 5, "value"),
         ("a", Comparison.STARTS, "", "value"),
         ("a", Comparison.IS, MAX_WHOLE, "value"),

@@ -229,7 +229,8 @@ async def _check_rules(hub: Hub, incoming: Incoming, held: Permit, arguments: di
         message = _WHY[Redemption.WITHDRAWN]
         raise await _not_redeemed(hub, incoming, held, Redemption.WITHDRAWN, message) from None
     rules = (await hub.catalogue(incoming.principal)).rules
-    verdict = rules.decide(client_of(incoming.principal), tool, arguments, program=program, now=datetime.now(UTC))
+    steps = rules.deciding(client_of(incoming.principal), tool, arguments, program=program, now=datetime.now(UTC))
+    verdict = await hub.rule_time.run(incoming.principal.tenant_id, steps)
     if verdict.then is Then.DENY:
         raise await _not_redeemed(hub, incoming, held, "denied", "A rule denies this call now.")
     if (wanted := approval_question(tool, arguments, verdict)) is None:

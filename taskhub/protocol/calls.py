@@ -98,7 +98,8 @@ async def judged(
     name = client_info.get("name")
     rules = (await hub.catalogue(incoming.principal)).rules
     program = name if isinstance(name, str) else ""
-    verdict = rules.decide(client_of(incoming.principal), tool, arguments, program=program, now=datetime.now(UTC))
+    steps = rules.deciding(client_of(incoming.principal), tool, arguments, program=program, now=datetime.now(UTC))
+    verdict = await hub.rule_time.run(incoming.principal.tenant_id, steps)
     verdict = rules.let_pass(verdict, tool)
     if verdict.then is Then.DENY or verdict.shadows:
         await _recorded(hub, incoming, tool, arguments, verdict)

@@ -26,6 +26,7 @@ from taskhub.lib.lanes import Lanes
 from taskhub.lib.networks import network
 from taskhub.lib.schemas import Checker
 from taskhub.lib.signing import Signer
+from taskhub.protocol.rule_time import RuleTime
 
 RECORDED_SECONDS: Final = 60.0
 """A verdict that denied a call, or that rules on trial would give, is recorded at most once in so many seconds for each
@@ -203,6 +204,8 @@ class Hub:
     creations: Batches[tuple[NewTask, Actor], Created] = field(init=False)
     """Batched calls of `domain.tasks.create.create_task`."""
     pages: KeptPages = field(default_factory=KeptPages)
+    rule_time: RuleTime = field(default_factory=RuleTime)
+    """Lets rules decide, so that none holds up what else this process does."""
     recorded: ExpiringCache[tuple[int, int, Verdict], bool] = field(
         default_factory=lambda: ExpiringCache(RECORDED_SECONDS, most=10_000)
     )
@@ -258,7 +261,9 @@ class Hub:
         known = cached_catalogue(principal.tenant_id)
         if known is None:
             known = await self.lanes.run(catalogue, principal.tenant_id)
-        return known.seen_by(client_of(principal))
+        client = client_of(principal)
+        seen = known.seen_before(client)
+        return seen if seen is not None else await self.rule_time.run(principal.tenant_id, known.seeing(client))
 
     def brought(self, task: TaskRecord, context_id: int) -> None:
         """Note, for the counts by client, that this client is given the task's result or error, if there is one."""

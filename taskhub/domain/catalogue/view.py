@@ -13,7 +13,7 @@ from django.db.models import F, Q
 from taskhub.core.policy import Policy, values_of
 from taskhub.core.records import OfferKind, OfferRecord, TaskMode, ToolRecord, Upstream
 from taskhub.core.rules import Client, RuleList
-from taskhub.domain.rules.decisions import Rules
+from taskhub.domain.rules.decisions import Rules, Steps, at_once
 from taskhub.domain.rules.reads import present
 from taskhub.lib.caches import ExpiringCache
 from taskhub.store.models import Offer, Server, Tool
@@ -51,17 +51,29 @@ class Catalogue:
     def seen_by(self, client: Client) -> Catalogue:
         """The part of the catalogue that the rules let the client see: without hidden tools, and without the prompts
         and resources of hidden servers. Clients that see the same get the same object."""
-        if not self.rules.hide:
-            return self
-        seen = self._seen.get(client)
+        return at_once(self.seeing(client))
+
+    def seen_before(self, client: Client) -> Catalogue | None:
+        """The same, if the rules need not be asked for it."""
+        return self._seen.get(client) if self.rules.hide else self
+
+    def seeing(self, client: Client) -> Steps[Catalogue]:
+        """`seen_by`, in steps."""
+        if (known := self.seen_before(client)) is not None:
+            return known
+        hidden_tools, hidden_servers = set(), set()
+        for tool in self.tools:
+            if (yield from self.rules.finding_hidden(client, tool)) is not None:
+                hidden_tools.add(tool.id)
+        for one in self.upstreams:
+            if (yield from self.rules.hiding_server(client, one.name)):
+                hidden_servers.add(one.id)
+        tools, servers = frozenset(hidden_tools), frozenset(hidden_servers)
+        seen = self._views.get((tools, servers))
         if seen is None:
-            tools = frozenset(tool.id for tool in self.tools if self.rules.hides(client, tool))
-            servers = frozenset(one.id for one in self.upstreams if self.rules.hides_server(client, one.name))
-            seen = self._views.get((tools, servers))
-            if seen is None:
-                seen = self._without(tools, servers)
-                _bounded(self._views)[tools, servers] = seen
-            _bounded(self._seen)[client] = seen
+            seen = self._without(tools, servers)
+            _bounded(self._views)[tools, servers] = seen
+        _bounded(self._seen)[client] = seen
         return seen
 
     def _without(self, tools: frozenset[int], servers: frozenset[int]) -> Catalogue:

@@ -1,14 +1,17 @@
 """Decides calls and visibility by a tenant's rules: the first rule that matches decides.
 
 A rule that is in doubt (`expressions`) matches if it hides, denies or asks, and does not if it allows.
+
+What is decided in the event loop of a web process is decided in steps, one for each expression, so that the loop can do
+something else between them (`protocol.rule_time`): `deciding` and `seeing` are generators, which yield after each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from taskhub.core.errors import Invalid
 from taskhub.core.records import ToolRecord
@@ -26,6 +29,21 @@ MAX_ITEMS: Final = 100
 more are in doubt."""
 _KEPT: Final = 10_000
 """Most pairs of client and tool for which `may_match` is cached, and most tools for which `concerning` is."""
+
+
+T = TypeVar("T")
+Steps = Generator[Values, None, T]
+"""A decision that is made in steps. Between two of them the clock of the values that it yields may be paused."""
+
+
+def at_once(steps: Steps[T]) -> T:
+    """What the steps come to, made one after the other."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: T = end.value
+            return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +96,18 @@ class Rules:
     ) -> Verdict:
         """The verdict on a call. `program`: the name that the client's program gives itself; empty if it gives none. A
         call of a hidden tool is denied."""
+        return at_once(self.deciding(client, tool, arguments, program=program, now=now))
+
+    def deciding(
+        self, client: Client, tool: ToolRecord, arguments: Mapping[str, Any], *, program: str, now: datetime
+    ) -> Steps[Verdict]:
+        """`decide`, in steps."""
         if not self.rules:
             return Verdict(Then.ALLOW, version=self.version)
         person = client.person if self.of_person else NOBODY
-        if (hidden := self.hidden_by(client, tool)) is not None:
+        if self.hide and (hidden := (yield from self.finding_hidden(client, tool))) is not None:
             return Verdict(Then.DENY, hidden, self.version, scopes=client.scopes, person=person)
-        left = self.may_match(client, tool, program)
+        left = yield from self.matching(client, tool, program)
         values: Values | None = None
         shadows: list[str] = []
         for one in left:
@@ -91,6 +115,7 @@ class Rules:
                 when = [one.when for one in left]
                 values = call_values(when, client, tool, arguments, program=program, now=now)
             met = one.when.met(values)
+            yield values
             if not one.matches(met):
                 continue
             if one.rule.shadow:
@@ -117,9 +142,13 @@ class Rules:
 
     def hidden_by(self, client: Client, tool: ToolRecord) -> Rule | None:
         """The rule that hides the tool from the client; `None` if none does."""
+        return at_once(self.finding_hidden(client, tool))
+
+    def finding_hidden(self, client: Client, tool: ToolRecord) -> Steps[Rule | None]:
+        """`hidden_by`, in steps."""
         if not self.hide:
             return None
-        for one in self.may_match(client, tool, ""):
+        for one in (yield from self.matching(client, tool, "")):
             if one.when.lasting and not one.rule.shadow:
                 return one.rule if one.rule.then is Then.HIDE else None
         return None
@@ -127,11 +156,16 @@ class Rules:
     def hides_server(self, client: Client, server: str) -> bool:
         """Whether the client may not know of the prompts and resources of this server. Only rules that say nothing of
         tools count."""
+        return at_once(self.hiding_server(client, server))
+
+    def hiding_server(self, client: Client, server: str) -> Steps[bool]:
+        """`hides_server`, in steps."""
         values = Values({"client": _client(client, ""), "person": _person(client.person), "server": {"name": server}})
         for one in self.rules:
             if not one.when.lasting or one.rule.shadow:
                 continue
             met = one.when.met(values)
+            yield values
             if met is True or (not one.when.of_tool and one.matches(met)):
                 return one.rule.then is Then.HIDE
         return False
@@ -142,13 +176,19 @@ class Rules:
         What an expression says of client, server and tool alone is evaluated once. One that speaks of the arguments
         or the time too is left out if it is false whatever they are.
         """
+        return at_once(self.matching(client, tool, program))
+
+    def matching(self, client: Client, tool: ToolRecord, program: str) -> Steps[Sequence[CompiledRule]]:
+        """`may_match`, in steps."""
         key = (client, tool.id, tool.digest, tool.server_name, program)
         found = self._left.get(key)
         if found is None:
+            concerning = yield from self.concerning(tool)
             values = Values(lasting_values(client, tool, program))
             left = []
-            for one in self.concerning(tool):
+            for one in concerning:
                 met = one.when.met(values)
+                yield values
                 if one.when.lasting and not one.matches(met):
                     continue
                 if met is False:
@@ -162,7 +202,7 @@ class Rules:
             self._left[key] = found
         return found
 
-    def concerning(self, tool: ToolRecord) -> Sequence[CompiledRule]:
+    def concerning(self, tool: ToolRecord) -> Steps[Sequence[CompiledRule]]:
         """The rules that may match a call of the tool, whoever makes it, in order: all but those that are false for it
         by server and tool alone, such as rules that name another one."""
         key = (tool.id, tool.digest, tool.server_name, tool.name)
@@ -171,7 +211,12 @@ class Rules:
             # A rule that is false here is false for every call of the tool: as in CEL, an unknown variable is an error,
             # and an expression that is true or false in spite of an error is so for every value.
             values = Values(tool_values(tool))
-            found = tuple(one for one in self.rules if one.when.met(values) is not False)
+            left = []
+            for one in self.rules:
+                if one.when.met(values) is not False:
+                    left.append(one)
+                yield values
+            found = tuple(left)
             if len(self._of_tool) >= _KEPT:
                 self._of_tool.clear()
             self._of_tool[key] = found

@@ -104,7 +104,8 @@ class Expression:
 
 
 class Values:
-    """The variables and functions of expressions. Built once for a call, for all of its rules."""
+    """The variables and functions of expressions. Built once for a call, for all of its rules. Its time is that of the
+    thread since then, without what passes between `pause` and `resume`."""
 
     __slots__ = ("_spent_at", "_until", "context")
 
@@ -120,6 +121,16 @@ class Values:
         self._spent_at = time.thread_time() + MAX_MS / 1000
         for name, function in _FUNCTIONS.items():
             self.context.add_function(name, partial(self._in_time, function))
+
+    def pause(self) -> None:
+        """Stop its clock: the thread does something else now."""
+        self._spent_at -= time.thread_time()
+
+    def resume(self) -> None:
+        """Go on with the time that was left."""
+        left, now = self._spent_at, time.thread_time()
+        self._until = time.perf_counter() + left
+        self._spent_at = now + left
 
     def _in_time(self, function: Callable[[Any, Any], bool | None], one: Any, other: Any) -> bool | None:
         # Only time in which this thread runs counts, which on a busy machine is less than the time that passes. The

@@ -17,7 +17,7 @@ from taskhub.core.errors import Invalid
 from taskhub.core.records import ToolRecord
 from taskhub.core.rules import Client, Rule, RuleList, Then, Verdict
 from taskhub.core.states import TaskMode
-from taskhub.domain.rules.decisions import MAX_ARGUMENT, MAX_ITEMS, CompiledRule, Rules, check_expressions
+from taskhub.domain.rules.decisions import MAX_ARGUMENT, MAX_ITEMS, CompiledRule, Rules, Steps, check_expressions
 from taskhub.domain.rules.expressions import Expression, Values
 from tests.support.cost import cpu_seconds
 
@@ -292,7 +292,8 @@ def test_without_the_rules_that_concern_no_call_of_a_tool_the_verdict_is_the_sam
 
 
 class _ByAll(Rules):
-    def concerning(self, tool: ToolRecord) -> Sequence[CompiledRule]:
+    def concerning(self, tool: ToolRecord) -> Steps[Sequence[CompiledRule]]:
+        yield from ()
         return self.rules
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from taskhub.core.errors import Invalid
-from taskhub.domain.rules.expressions import MAX_TEXT, Values, absent_values, argument_values, compiled
+from taskhub.domain.rules.expressions import MAX_MS, MAX_TEXT, Values, absent_values, argument_values, compiled
 from tests.support.cost import cpu_seconds
 
 ARGUMENTS: Mapping[str, Any] = {
@@ -192,6 +193,23 @@ MEANT = [
 @pytest.mark.parametrize(("text", "expected"), MEANT, ids=[text for text, _ in MEANT])
 def test_an_expression_means_what_it_says(text: str, expected: bool | None) -> None:
     assert met(text) is expected
+
+
+def test_the_time_of_an_expression_stands_still_while_it_is_paused() -> None:
+    def spend() -> None:
+        until = time.thread_time() + (MAX_MS + 20) / 1000
+        while time.thread_time() < until:
+            pass
+
+    when = compiled("args.a == 1")
+    paused, running = (Values(argument_values({"a": 1}, frozenset())) for _ in range(2))
+    paused.pause()
+    spend()
+    paused.resume()
+    assert when.met(paused) is True
+    assert when.met(running) is None
+    spend()
+    assert when.met(paused) is None
 
 
 def test_all_arguments_together_are_a_map() -> None:

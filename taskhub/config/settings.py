@@ -205,6 +205,7 @@ INSTALLED_APPS = [
     "heroicons",
     "allauth",
     "allauth.account",
+    "allauth.mfa",
     "oauth2_provider",
     "channels",
     "procrastinate.contrib.django",
@@ -273,6 +274,9 @@ ACCOUNT_FORMS = {
     "change_password": "taskhub.console.forms.people.OwnPassword",
     "reauthenticate": "taskhub.console.forms.people.ItIsYou",
 }
+MFA_ADAPTER = "taskhub.domain.people.factors.SealedFactors"
+MFA_FORMS = {"authenticate": "taskhub.console.forms.people.SignInCode"}
+MFA_TOTP_TOLERANCE = 1  # the code of the 30 seconds before, and that of a clock that is ahead
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_LOGOUT_ON_GET = False

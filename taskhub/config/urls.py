@@ -8,6 +8,7 @@ from django.urls import include, path
 from taskhub.api import oauth
 from taskhub.api.approvals import rest_api
 from taskhub.api.urls import health_urls, mcp_api
+from taskhub.console.views import factors
 from taskhub.console.views.consent import authorize
 from taskhub.console.views.sign_in import login
 from taskhub.domain.credentials.flow import DOCUMENT
@@ -32,6 +33,7 @@ urlpatterns = [
     path(DOCUMENT.lstrip("/"), oauth.client_document, name="oauth-client-document"),
     # The only pages of allauth that are served: those that need neither mail nor sign-up.
     path("accounts/login/", login, name="account_login"),
+    path("accounts/login/code/", factors.sign_in, name="mfa_authenticate"),
     path("accounts/logout/", account.logout, name="account_logout"),
     path("accounts/password/change/", account.password_change, name="account_change_password"),
     path("accounts/reauthenticate/", account.reauthenticate, name="account_reauthenticate"),

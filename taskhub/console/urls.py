@@ -13,6 +13,7 @@ from taskhub.console.views import (
     clients,
     components,
     credentials,
+    factors,
     inbox,
     overview,
     reach,
@@ -51,6 +52,9 @@ urlpatterns = [
     path("inbox/<int:pk>/authorize", credentials.question_authorize, name="question-authorize"),
     path("accounts/", account.account, name="account"),
     path("accounts/allowed/<int:pk>/revoke", account.allowed_revoke, name="allowed-revoke"),
+    path("accounts/factor/", factors.set_up, name="factor-set-up"),
+    path("accounts/factor/codes", factors.renew_codes, name="factor-codes"),
+    path("accounts/factor/remove", factors.remove, name="factor-remove"),
     path("audit/", audit.audit_list, name="audit-list"),
     path("audit/export", audit.audit_export, name="audit-export"),
     path("clients/", clients.client_list, name="client-list"),
@@ -120,4 +124,5 @@ urlpatterns = [
     path("settings/people/<int:pk>/enable", settings.person_enable, name="person-enable"),
     path("settings/people/<int:pk>/remove", settings.person_remove, name="person-remove"),
     path("settings/people/<int:pk>/password", settings.person_password, name="person-password"),
+    path("settings/people/<int:pk>/factor", settings.person_factor, name="person-factor"),
 ]

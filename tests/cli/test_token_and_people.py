@@ -162,9 +162,9 @@ def listed() -> list[list[str]]:
 @pytest.mark.usefixtures("people")
 def test_everybody_is_listed_with_role_groups_and_state() -> None:
     assert listed() == [
-        ["NAME", "ROLE", "GROUPS", "STATE", "LAST SIGN-IN"],
-        ["ada", "approver", "finance, ops", "enabled", "never"],
-        ["root", "admin", "-", "enabled", "never"],
+        ["NAME", "ROLE", "GROUPS", "STATE", "SECOND FACTOR", "LAST SIGN-IN"],
+        ["ada", "approver", "finance, ops", "enabled", "none", "never"],
+        ["root", "admin", "-", "enabled", "none", "never"],
     ]
 
 

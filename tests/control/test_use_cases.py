@@ -19,6 +19,7 @@ from taskhub.control import (
     clients,
     configuration,
     credentials,
+    factors,
     people,
     questions,
     rules,
@@ -134,6 +135,7 @@ USE_CASES: dict[str, tuple[set[str], UseCase]] = {
         {"operator", "auditor", "admin"},
         lambda by, on: rules.clients_of_tool(by, on.tool),
     ),
+    "factors.remove_of": (ADMINS, lambda by, on: factors.remove_of(by, on.person)),
     "people.add_person": (ADMINS, lambda by, on: people.add_person(by, username="new.one", role="viewer")),
     "people.find_person": (ADMINS, lambda by, on: people.find_person(by, on.username)),
     "people.set_role": (ADMINS, lambda by, on: people.set_role(by, on.person, "operator")),
@@ -169,9 +171,15 @@ OF_ONE = {
     "credentials.authorize_for_call",
     "credentials.finish_authorization",
     "credentials.revoke_grant",
+    "factors.own_factor",
+    "factors.begin",
+    "factors.begun",
+    "factors.set_up",
+    "factors.renew_codes",
+    "factors.remove_own",
 }
 """Tried where a consent is made, or a grant: tests/domain/oauth, tests/console/test_applications_page.py,
-tests/console/test_server_oauth.py."""
+tests/console/test_server_oauth.py, tests/console/test_factor_pages.py."""
 READS = {
     "configuration.export_configuration",
     "applications.find_application",

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Final
 
 from allauth.account.forms import ChangePasswordForm, LoginForm, ReauthenticateForm
+from allauth.core import context
+from allauth.mfa.base.forms import AuthenticateForm
 from django import forms
 
 from taskhub.console.forms.base import ConsoleForm, Typed, picked
+from taskhub.control import factors
+from taskhub.core.errors import Invalid, LimitReached
 from taskhub.core.states import Role
+
+CODE: Final = {"autocomplete": "one-time-code", "autocapitalize": "off", "spellcheck": "false", "class": "mono"}
+"""Attributes of the input of a code. Not `inputmode`: recovery codes may be pasted with blanks."""
 
 
 class Groups(Typed):
@@ -99,3 +106,35 @@ class ItIsYou(Ours, ReauthenticateForm):
     """Asks for the password again before a sensitive action."""
 
     ours = {"password": ("Password", "", {})}
+
+
+class SetUpForm(ConsoleForm):
+    """The first code of a new authenticator app, whose secret is `sealed` in the page."""
+
+    first = "code"
+    sealed = forms.CharField(max_length=1_000, widget=forms.HiddenInput)
+    code = Typed(label="Code that the app shows now", longest=20, demanded=True, attrs=dict(CODE))
+
+
+class SignInCode(Ours, AuthenticateForm):
+    """The code of a person who is signing in."""
+
+    ours = {"code": ("Code", "Of your authenticator app, or one of your recovery codes.", CODE)}
+
+    def clean_code(self) -> str:
+        """The code, which is used up by this."""
+        code: str = self.cleaned_data["code"]
+        address = str(context.request.META.get("REMOTE_ADDR") or "")
+        try:
+            found = factors.code_at_sign_in(self.user.pk, self.user.get_username(), code, address=address)
+        except LimitReached as error:
+            raise forms.ValidationError(error.message, code="too_many") from None
+        except Invalid as error:
+            raise forms.ValidationError(error.message) from None
+        self.authenticator = found.record
+        return code
+
+    @property
+    def focus(self) -> str:
+        """The field to focus."""
+        return "code"

@@ -13,8 +13,10 @@ from taskhub.console.access import page
 from taskhub.console.forms.access import CONSENT_WORDS
 from taskhub.console.htmx import partial_or_page
 from taskhub.console.requests import ConsoleRequest
+from taskhub.console.views.factors import password_first
 from taskhub.console.views.settings import PERMISSION_WORDS
 from taskhub.control.applications import revoke_own_consent
+from taskhub.control.factors import own_factor
 from taskhub.core import permissions as gate
 from taskhub.domain.address import resource_of
 from taskhub.domain.oauth import reads as applications
@@ -23,7 +25,8 @@ from taskhub.domain.oauth import reads as applications
 @page("task.view")  # every role has it
 @require_safe
 def account(request: ConsoleRequest) -> HttpResponse:
-    """The account of the signed-in person; the parameter `revoke` opens a confirmation."""
+    """The account of the signed-in person; the parameter `revoke` opens a confirmation, and `do`, with `codes` or
+    `remove`, that of a change of their second factor."""
     person = request.person
     may = gate.grantable(person.role)
     allowed = [
@@ -31,6 +34,9 @@ def account(request: ConsoleRequest) -> HttpResponse:
         for row in applications.allowed_rows(person.tenant_id, person.user_id)
     ]
     revoking = query.number(request, "revoke")
+    factor, asking = own_factor(request.caller), query.choice(request, "do", ("codes", "remove"))
+    if factor is not None and asking and (found := password_first(request, f"{request.get_full_path()}#confirm")):
+        return found
     return partial_or_page(
         request,
         "console/account.html",
@@ -39,6 +45,8 @@ def account(request: ConsoleRequest) -> HttpResponse:
             "allowed": allowed,
             "revoking": next((row for row, _ in allowed if row.id == revoking), None),
             "may": [words for name, words in PERMISSION_WORDS.items() if request.caller.may(name)],
+            "factor": factor,
+            "asking": factor and asking,
             "on": settings.TASKHUB_OAUTH,
             "resource": resource_of(request),
         },

@@ -15,7 +15,7 @@ from taskhub.console import query
 from taskhub.console.access import page
 from taskhub.console.forms.people import PasswordForm, PersonForm, RoleForm
 from taskhub.console.requests import ConsoleRequest
-from taskhub.control import people
+from taskhub.control import factors, people
 from taskhub.core import permissions as gate
 from taskhub.core.errors import Invalid, NotFound, Refused
 from taskhub.core.states import Role
@@ -37,7 +37,7 @@ PERMISSION_WORDS: Final = {
     "settings.view": "People, roles and settings",
 }
 """For each permission: what it allows. A permission without words here is shown by its own name."""
-ASKED: Final = ("password", "disable", "remove")
+ASKED: Final = ("password", "factor", "disable", "remove")
 """Actions on a person that need a confirmation."""
 
 
@@ -132,6 +132,15 @@ def person_password(request: ConsoleRequest, pk: int) -> HttpResponse:
     if not typed:
         return _page(request, made=Made(name, password, again=True))
     messages.success(request, f"{name} has the new password, and is signed out everywhere.")
+    return redirect("settings")
+
+
+@page("settings.view")
+@require_POST
+def person_factor(request: ConsoleRequest, pk: int) -> HttpResponse:
+    """Remove a person's second factor."""
+    name, done = factors.remove_of(request.caller, pk)
+    messages.success(request, f"{name} signs in with the password alone." if done else f"{name} had no second factor.")
     return redirect("settings")
 
 

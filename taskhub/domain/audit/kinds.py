@@ -214,6 +214,15 @@ EVENTS: Final[dict[str, Shape]] = {
     "person.disabled": Shape("A person may not sign in.", "active", "active"),
     "person.password.set": Shape("An admin gave a person a new password."),
     "person.password.changed": Shape("A person chose a new password."),
+    "person.factor.added": Shape("A person set up a second factor.", after="factor codes"),
+    "person.factor.removed": Shape(
+        "A person has a second factor no more: they removed it, or an admin did.", before="factor"
+    ),
+    "person.codes.renewed": Shape("A person made other recovery codes.", after="codes"),
+    "person.code.used": Shape(
+        "A person used a recovery code, of which `left` are left: to sign in, or to approve a call.", after="left"
+    ),
+    "person.code.refused": Shape("A wrong code of a second factor, at sign-in after the right password, or later."),
     "person.signed.in": Shape("A person signed in."),
     "person.signed.out": Shape("A person signed out."),
     "person.refused": Shape("A wrong password, a name that is nobody's, or an account that is disabled."),

@@ -9,6 +9,7 @@ from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 
 from taskhub.core.records import Actor
 from taskhub.core.states import Door
@@ -43,6 +44,10 @@ class ClosedAccounts(DefaultAccountAdapter):
         user = request.user
         super().logout(request)
         _record("person.signed.out", request, user)
+
+    def get_reauthentication_methods(self, user: Any) -> list[dict[str, Any]]:
+        """The password alone: a code does not do for whoever wants to change their second factor."""
+        return [{"id": "reauthenticate", "description": "Use your password", "url": reverse("account_reauthenticate")}]
 
     def authentication_failed(self, request: HttpRequest, **credentials: Any) -> None:
         """Record a wrong password or an unknown username. `ACCOUNT_RATE_LIMITS` limits the number of attempts."""

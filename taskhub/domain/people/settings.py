@@ -10,6 +10,7 @@ from typing import Final
 from django.conf import settings
 
 from taskhub.core.states import Role
+from taskhub.domain.people.factors import with_factor
 from taskhub.store.models import Membership
 
 MEMBERS_SHOWN = 1_000
@@ -26,6 +27,8 @@ class Member:
     active: bool
     joined_at: datetime
     last_login_at: datetime | None
+    has_factor: bool
+    """Whether they have a second factor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +121,7 @@ _ELSEWHERE: Final = {"TRUSTED_PROXIES": "ALLAUTH_TRUSTED_PROXY_COUNT"}
 def members(tenant_id: int) -> tuple[Member, ...]:
     """The people with a role in the tenant, ordered by user name."""
     rows = Membership.objects.filter(tenant_id=tenant_id).select_related("user").order_by("user__username")
+    rows = rows.annotate(has_factor=with_factor("user_id"))
     return tuple(
         Member(
             user_id=row.user_id,
@@ -127,6 +131,7 @@ def members(tenant_id: int) -> tuple[Member, ...]:
             active=row.user.is_active,
             joined_at=row.user.date_joined,
             last_login_at=row.user.last_login,
+            has_factor=row.has_factor,
         )
         for row in rows[:MEMBERS_SHOWN]
     )

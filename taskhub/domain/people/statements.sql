@@ -6,3 +6,23 @@ DELETE FROM sign_in WHERE digest = any(array(
     WHERE s.expire_date < statement_timestamp()
     ORDER BY s.expire_date LIMIT :most FOR UPDATE SKIP LOCKED
 ));
+
+
+-- Codes of second factors
+
+-- write: try_code(user int, seconds int) -> int
+-- Counts a code that the person tries, and returns how many that makes since the first of the last `seconds`.
+INSERT INTO code_use AS c (user_id, tries, tries_since) VALUES (:user, 1, clock_timestamp())
+ON CONFLICT (user_id) DO UPDATE SET
+    tries = CASE WHEN c.tries_since < clock_timestamp() - make_interval(secs => :seconds) THEN 1
+                 ELSE least(c.tries, 1000000) + 1 END,
+    tries_since = CASE WHEN c.tries_since < clock_timestamp() - make_interval(secs => :seconds)
+                       THEN clock_timestamp() ELSE c.tries_since END
+RETURNING tries;
+
+-- write: forget_tries(user int) -> None
+UPDATE code_use SET tries = 0 WHERE user_id = :user;
+
+-- write: use_code(user int, step bigint) -> rowcount
+-- Of two who bring one code at the same moment, the second waits for the row and changes nothing.
+UPDATE code_use SET step = :step WHERE user_id = :user AND step < :step;

@@ -23,6 +23,7 @@ from taskhub.core.states import Role
 from taskhub.domain.audit.record import record_event
 from taskhub.domain.hints.announce import notify
 from taskhub.domain.oauth.consents import forget_person
+from taskhub.domain.people import factors
 from taskhub.domain.rules.changes import note_governed
 from taskhub.store.models import Membership, ServerGrant, Tenant
 
@@ -160,6 +161,7 @@ def remove(*, tenant_id: int, user_id: int, actor: Actor) -> str:
             user.set_unusable_password()
             user.save(update_fields=["is_active", "password"])
             forget_person(user.pk)
+            factors.forget(user.pk)
         record_event(
             "person.removed",
             tenant_id=tenant_id,

@@ -30,6 +30,7 @@ class Migration(migrations.Migration):
     dependencies = [
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
         # Their tables are referred to and guarded.
+        ("mfa", "0003_authenticator_type_uniq"),
         ("oauth2_provider", "0022_refreshtoken_token_family_index"),
         ("procrastinate", "0041_post_retry_failed_job"),
     ]
@@ -1342,6 +1343,26 @@ class Migration(migrations.Migration):
                 "db_table": "interest",
                 "indexes": [models.Index(fields=["server"], name="interest_server")],
                 "constraints": [models.UniqueConstraint(fields=("holder", "server", "uri"), name="interest_unique")],
+            },
+        ),
+        migrations.CreateModel(
+            name="CodeUse",
+            fields=[
+                (
+                    "user",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        serialize=False,
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                ("step", models.BigIntegerField(db_default=0)),
+                ("tries", models.IntegerField(db_default=0)),
+                ("tries_since", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+            ],
+            options={
+                "db_table": "code_use",
             },
         ),
         migrations.CreateModel(

@@ -4,7 +4,7 @@ from taskhub.store.models.audit import Event, Seal
 from taskhub.store.models.credentials import GrantRequest, ServerGrant, ServerOAuth
 from taskhub.store.models.oauth import Application, Consent, TokenFamily
 from taskhub.store.models.offers import Interest, Offer, Relay
-from taskhub.store.models.people import AccessToken, AuthContext, LearnedPatience, Membership, SignIn, Tenant
+from taskhub.store.models.people import AccessToken, AuthContext, CodeUse, LearnedPatience, Membership, SignIn, Tenant
 from taskhub.store.models.permits import Permit
 from taskhub.store.models.rules import Bypass, DismissedProposal, RuleVersion
 from taskhub.store.models.servers import ConnectionTest, Server, Tool, ToolVersion
@@ -28,6 +28,7 @@ __all__ = [
     "Attempt",
     "AuthContext",
     "Bypass",
+    "CodeUse",
     "ConnectionTest",
     "Consent",
     "Decision",

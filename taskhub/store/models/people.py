@@ -77,6 +77,23 @@ class SignIn(AbstractBaseSession):
         return cls.objects.filter(session_key=digest, expire_date__gt=timezone.now())
 
 
+class CodeUse(models.Model):
+    """What is remembered of the codes that a person has typed for their second factor, which `allauth.mfa` has."""
+
+    user = models.OneToOneField(settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True)
+    step = models.BigIntegerField(db_default=0)
+    """The latest 30 seconds, counted from 1970, of which a code was used. It never goes back."""
+    tries = models.IntegerField(db_default=0)
+    """Codes that were tried since `tries_since`, none of them right."""
+    tries_since = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        db_table = "code_use"
+
+    def __str__(self) -> str:
+        return f"codes of {self.user_id}"
+
+
 class AuthContext(models.Model):
     """A client: (issuer, subject, client_id) in a tenant. Its tasks belong to it."""
 

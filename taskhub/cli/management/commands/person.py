@@ -1,4 +1,4 @@
-"""`manage.py person list|add|disable|enable|remove|password`: manage people without the console."""
+"""`manage.py person list|add|disable|enable|unfactor|remove|password`: manage people without the console."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 from django.core.management.base import BaseCommand, CommandError
 
 from taskhub.cli.database import need_database
-from taskhub.control import people
+from taskhub.control import factors, people
 from taskhub.control.caller import Caller, of_shell
 from taskhub.core.errors import TaskHubError
 from taskhub.core.states import Role
@@ -18,6 +18,7 @@ from taskhub.domain.people.settings import members
 CHANGES: Final = {
     "disable": "lock a person out; they are signed out everywhere",
     "enable": "let a disabled person sign in again",
+    "unfactor": "remove a person's second factor, as after they lost their phone",
     "remove": "close a person's account permanently; the audit log keeps what they did",
 }
 
@@ -67,6 +68,9 @@ class Command(BaseCommand):
             return [] if typed else [password]
         if verb == "remove":
             return [f"{people.remove_person(caller, user_id)} is removed, and signed out everywhere."]
+        if verb == "unfactor":
+            username, done = factors.remove_of(caller, user_id)
+            return [f"{username} signs in with the password alone." if done else f"{username} had no second factor."]
         if verb == "disable":
             done = people.disable_person(caller, user_id)
             return [f"{name} is disabled, and signed out everywhere." if done else f"{name} was disabled already."]
@@ -75,16 +79,17 @@ class Command(BaseCommand):
 
 
 def _table(tenant: int) -> list[str]:
-    rows = [("NAME", "ROLE", "GROUPS", "STATE", "LAST SIGN-IN")]
+    rows = [("NAME", "ROLE", "GROUPS", "STATE", "SECOND FACTOR", "LAST SIGN-IN")]
     rows += [
         (
             member.username,
             str(member.role),
             ", ".join(member.groups) or "-",
             "enabled" if member.active else "disabled",
+            "yes" if member.has_factor else "none",
             f"{member.last_login_at:%Y-%m-%d %H:%M} UTC" if member.last_login_at else "never",
         )
         for member in members(tenant)
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    return ["  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4]]) for row in rows]
+    widths = [max(len(row[column]) for row in rows) for column in range(5)]
+    return ["  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[5]]) for row in rows]

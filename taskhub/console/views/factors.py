@@ -1,0 +1,110 @@
+"""A person's own second factor: set up, with recovery codes, and removed. And the code at sign-in.
+
+Whoever changes it types their password first (allauth's page for that), whatever they have done in this session."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode, urlsplit
+
+from allauth.account.internal.flows.reauthentication import is_reauthentication_required
+from allauth.mfa.base.views import authenticate
+from django.contrib import messages
+from django.contrib.auth import REDIRECT_FIELD_NAME
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
+from django.views.decorators.http import require_http_methods, require_POST
+
+from taskhub.console.access import page
+from taskhub.console.forms.people import SetUpForm
+from taskhub.console.htmx import leave
+from taskhub.console.requests import ConsoleRequest
+from taskhub.control import factors
+from taskhub.core.errors import Invalid, LimitReached
+from taskhub.domain.address import base_url
+from taskhub.domain.people.factors import NewApp
+
+
+def password_first(request: ConsoleRequest, back: str) -> HttpResponse | None:
+    """The way to the page that asks for the password, and then to `back`; `None` if it was typed a moment ago. Nothing
+    that was posted is kept for after it: whoever comes back is asked again what to do."""
+    if not is_reauthentication_required(request, app="allauth.mfa"):
+        return None
+    return leave(request, f"{reverse('account_reauthenticate')}?{urlencode({REDIRECT_FIELD_NAME: back})}")
+
+
+@page("task.view")  # every role has it
+@sensitive_post_parameters("code", "sealed")
+@sensitive_variables()
+@require_http_methods(["GET", "HEAD", "POST"])
+def set_up(request: ConsoleRequest) -> HttpResponse:
+    """Show the secret of a new authenticator app; once its first code is typed, the recovery codes, in this response
+    alone."""
+    if factors.own_factor(request.caller) is not None:
+        return redirect("account")
+    if found := password_first(request, reverse("factor-set-up")):
+        return found
+    site = urlsplit(base_url(request)).hostname or ""
+    if request.method != "POST":
+        app, sealed = factors.begin(request.caller, site=site)
+        return _set_up(request, app, SetUpForm(initial={"sealed": sealed}))
+    form = SetUpForm(request.POST)
+    if not form.is_valid():
+        app = factors.begun(request.caller, request.POST.get("sealed", ""), site=site)
+        return _set_up(request, app, form, status=400)
+    sealed = form.cleaned_data["sealed"]
+    try:
+        _, codes = factors.set_up(request.caller, sealed, form.cleaned_data["code"])
+    except (Invalid, LimitReached) as error:
+        app = factors.begun(request.caller, sealed, site=site)
+        form.refuse(error)
+        return _set_up(request, app, form, status=429 if isinstance(error, LimitReached) else 400)
+    return _codes(request, codes, added=True)
+
+
+@page("task.view")
+@sensitive_variables()
+@require_POST
+def renew_codes(request: ConsoleRequest) -> HttpResponse:
+    """Make other recovery codes, shown in this response alone."""
+    if found := password_first(request, f"{reverse('account')}?do=codes#confirm"):
+        return found
+    return _codes(request, factors.renew_codes(request.caller))
+
+
+@page("task.view")
+@require_POST
+def remove(request: ConsoleRequest) -> HttpResponse:
+    """Remove one's own second factor."""
+    if found := password_first(request, f"{reverse('account')}?do=remove#confirm"):
+        return found
+    done = factors.remove_own(request.caller)
+    messages.success(request, "Removed. Your password alone signs you in." if done else "There was none.")
+    return redirect("account")
+
+
+@sensitive_post_parameters("code")
+def sign_in(request: HttpRequest) -> HttpResponseBase:
+    """The second step of signing in, for people with a second factor: allauth's page. The response is a 429 after too
+    many wrong codes; the page says so too."""
+    if request.method == "POST" and "code" not in request.POST:
+        return redirect("mfa_authenticate")  # allauth would take it for a passkey
+    response = authenticate(request)
+    form = (getattr(response, "context_data", None) or {}).get("form")
+    if form is not None and form.has_error("code", "too_many"):
+        response.status_code = 429
+    return response
+
+
+def _set_up(request: ConsoleRequest, app: NewApp, form: SetUpForm, *, status: int = 200) -> HttpResponse:
+    grouped = [app.secret[at : at + 4] for at in range(0, len(app.secret), 4)]
+    context = {"app": app, "grouped": grouped, "form": form}
+    return render(request, "console/factor.html", context, status=status)
+
+
+def _codes(request: ConsoleRequest, codes: tuple[str, ...], *, added: bool = False) -> HttpResponse:
+    return render(
+        request, "console/factor_codes.html", {"codes": "\n".join(codes), "number": len(codes), "added": added}
+    )

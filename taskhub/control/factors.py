@@ -1,0 +1,96 @@
+"""Use cases of second factors. Whoever changes their own has just typed their password: the session knows that, and the
+pages ask for it (`console/views/factors.py`)."""
+
+from __future__ import annotations
+
+from django.conf import settings
+
+from taskhub.control.caller import Caller
+from taskhub.core.errors import Invalid, NotFound, Refused
+from taskhub.core.records import Actor
+from taskhub.core.states import Door
+from taskhub.domain.clients.principals import person_of
+from taskhub.domain.people import factors
+from taskhub.domain.people.factors import Checked, Factor, NewApp
+from taskhub.lib.signing import InvalidToken, Signer
+
+
+def begin(caller: Caller, *, site: str) -> tuple[NewApp, str]:
+    """A new authenticator app for the caller, of which nothing is stored yet; and the same sealed for `set_up`, good
+    for them alone and for a quarter of an hour. `site` is the host of this hub. Raises `Refused` if they have one."""
+    user_id = _own(caller)
+    if factors.factor_of(user_id) is not None:
+        raise Refused("You have an authenticator app already. Remove it first.")
+    made = factors.new_app(user_id, site)
+    return made, _signer().encrypt(_purpose(user_id), made.secret, seconds=factors.SET_UP_SECONDS)
+
+
+def begun(caller: Caller, sealed: str, *, site: str) -> NewApp:
+    """The app that `begin` made. Raises `Invalid` if that was for somebody else, or too long ago."""
+    user_id = _own(caller)
+    return factors.new_app(user_id, site, _opened(user_id, sealed))
+
+
+def set_up(caller: Caller, sealed: str, code: str) -> tuple[int, tuple[str, ...]]:
+    """Make the app that `begin` made the caller's second factor. Returns the id of its record, and the recovery codes,
+    which are not shown again.
+
+    Raises `Invalid` for a wrong code or an app of too long ago, `LimitReached`, or `Refused` if they have one.
+    """
+    user_id = _own(caller)
+    secret = _opened(user_id, sealed)
+    return factors.set_up(tenant_id=caller.tenant_id, user_id=user_id, secret=secret, code=code, actor=caller.actor)
+
+
+def own_factor(caller: Caller) -> Factor | None:
+    """The caller's second factor, if they have one."""
+    return factors.factor_of(_own(caller))
+
+
+def renew_codes(caller: Caller) -> tuple[str, ...]:
+    """Give the caller other recovery codes, which are not shown again; those of before are good for nothing. Raises
+    `NotFound` without a second factor."""
+    return factors.renew_codes(tenant_id=caller.tenant_id, user_id=_own(caller), actor=caller.actor)
+
+
+def remove_own(caller: Caller) -> bool:
+    """Remove the caller's second factor and recovery codes. Returns `False` if there was none."""
+    return factors.remove_own(tenant_id=caller.tenant_id, user_id=_own(caller), actor=caller.actor)
+
+
+def remove_of(caller: Caller, user_id: int) -> tuple[str, bool]:
+    """Remove the second factor of a person, who lost it. Returns their username, and whether they had one. Neither of
+    the two decides on calls that were made before. Raises `Forbidden` or `NotFound`."""
+    caller.require("settings.view", f"remove the second factor of person {user_id}")
+    if user_id >= 2**63:
+        raise NotFound("No such person.")
+    return factors.remove_of(tenant_id=caller.tenant_id, user_id=user_id, actor=caller.actor)
+
+
+def code_at_sign_in(user_id: int, username: str, code: str, *, address: str) -> Checked:
+    """The factor that the code is of, of somebody who is just signing in: the password was right. Raises `Invalid` or
+    `LimitReached`."""
+    person = person_of(user_id, username)
+    actor = Actor(name="a stranger", door=Door.WEB, address=address)
+    return factors.check_code(tenant_id=person.tenant_id if person else None, user_id=user_id, code=code, actor=actor)
+
+
+def _own(caller: Caller) -> int:
+    if caller.person is None:
+        raise Refused("A second factor is a person's own: they set it up in the console, under their account.")
+    return caller.person.user_id
+
+
+def _opened(user_id: int, sealed: str) -> str:
+    try:
+        return str(_signer().decrypt(_purpose(user_id), sealed))
+    except InvalidToken:
+        raise Invalid("This page is too old to go on with. Begin again.") from None
+
+
+def _purpose(user_id: int) -> str:
+    return f"factor of {user_id}"
+
+
+def _signer() -> Signer:
+    return Signer(settings.SECRET_KEY.encode())

@@ -1,0 +1,275 @@
+"""The second factor of a person: an authenticator app (TOTP, RFC 6238), and recovery codes in case the phone is lost.
+The records and their codes are allauth's (`allauth.mfa`).
+
+What allauth keeps in the cache of one process is in the database here, so that it holds for all web processes: that a
+code is good for once, and how many wrong ones somebody may try."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, cast
+
+from allauth.mfa.adapter import DefaultMFAAdapter, get_adapter
+from allauth.mfa.models import Authenticator
+from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
+from allauth.mfa.totp.internal import auth as totp
+from django.contrib.auth import get_user_model
+from django.db import transaction
+from django.db.models import Exists, OuterRef
+from django.db.models.functions import Now
+
+from taskhub.core.errors import Invalid, LimitReached, NotFound, Refused
+from taskhub.core.records import Actor
+from taskhub.domain.audit.record import record_event
+from taskhub.domain.catalogue.reads import vault
+from taskhub.domain.rules.changes import note_governed
+from taskhub.lib.signing import InvalidToken
+from taskhub.store import statements
+from taskhub.store.models import Membership
+
+TRIES: Final = 10
+"""Wrong codes of one person within `TRIES_SECONDS`, at all web processes together."""
+TRIES_SECONDS: Final = 900
+SET_UP_SECONDS: Final = 900
+"""How long somebody has to scan the QR code of a new authenticator app and to type its first code."""
+
+_TRY = statements.one("try_code", int)
+_TRIED = statements.none("forget_tries")
+_USE = statements.rowcount("use_code")
+_KINDS: Final = {Authenticator.Type.TOTP, Authenticator.Type.RECOVERY_CODES}
+
+
+class SealedFactors(DefaultMFAAdapter):
+    """allauth's records, with secrets encrypted under `SECRET_KEY`, as all secrets are stored. `site` is the
+    host of this hub, which an app shows beside the username."""
+
+    site = ""
+
+    def encrypt(self, text: str) -> str:
+        """The secret, encrypted, to be stored."""
+        return vault().encrypt(text).decode()
+
+    def decrypt(self, encrypted_text: str) -> str:
+        """The secret. Raises `InvalidToken` when it was encrypted under another `SECRET_KEY`."""
+        return vault().decrypt(encrypted_text.encode())
+
+    def get_totp_issuer(self) -> str:
+        """What an app calls this hub."""
+        return f"TaskHub {self.site}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """A person's second factor. `codes_left`: recovery codes that were not used; `readable`: whether it was encrypted
+    under the present `SECRET_KEY`."""
+
+    added_at: datetime
+    used_at: datetime | None
+    codes_left: int
+    readable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NewApp:
+    """An authenticator app that is being set up: its secret in Base32, and the same for a camera, as the address of an
+    image."""
+
+    secret: str
+    image: str
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The factor that a code was of: the id of its record, and its `kind`, `totp` or `recovery_codes`."""
+
+    id: int
+    kind: str
+    record: Any
+
+
+def factor_of(user_id: int) -> Factor | None:
+    """The person's second factor, if they have one."""
+    rows = {row.type: row for row in Authenticator.objects.filter(user_id=user_id, type__in=_KINDS)}
+    if (app := rows.get(Authenticator.Type.TOTP)) is None:
+        return None
+    codes = rows.get(Authenticator.Type.RECOVERY_CODES)
+    used = [row.last_used_at for row in rows.values() if row.last_used_at is not None]
+    try:
+        get_adapter().decrypt(app.data["secret"])
+        left = 0 if codes is None else len(codes.wrap().get_unused_codes())
+    except InvalidToken:
+        return Factor(app.created_at, max(used, default=None), 0, readable=False)
+    return Factor(app.created_at, max(used, default=None), left, readable=True)
+
+
+def with_factor(column: str) -> Exists:
+    """For a query: whether the person has a second factor whose user id is in this column."""
+    return Exists(Authenticator.objects.filter(user_id=OuterRef(column), type=Authenticator.Type.TOTP))
+
+
+def new_app(user_id: int, site: str, secret: str = "") -> NewApp:
+    """An app for the person with a new secret, or with this one; `site` is the host of this hub. Nothing is stored."""
+    secret = secret or totp.generate_totp_secret()
+    adapter = SealedFactors()
+    adapter.site = site
+    address = adapter.build_totp_url(_user(user_id), secret)
+    image = base64.b64encode(adapter.build_totp_svg(address).encode()).decode()
+    return NewApp(secret, f"data:image/svg+xml;base64,{image}")
+
+
+def set_up(*, tenant_id: int, user_id: int, secret: str, code: str, actor: Actor) -> tuple[int, tuple[str, ...]]:
+    """Make the app with this secret the person's second factor, once `code` has shown that they have it. Returns the id
+    of its record, and the recovery codes, which are not shown again.
+
+    Raises `Invalid` for a wrong code, `LimitReached` after too many, or `Refused` if the person has a factor.
+    """
+    _count_try(user_id)
+    if (step := _step(secret, code)) is None:
+        raise Invalid("That is not the code that this secret has now. Is the time of your device right?", field="code")
+    with transaction.atomic():
+        user = _user(user_id, lock=True)
+        if Authenticator.objects.filter(user=user, type=Authenticator.Type.TOTP).exists():
+            raise Refused("You have an authenticator app already. Remove it first.")
+        if not _USE(user=user_id, step=step):
+            raise Invalid("This code was used before. Wait for the next one.", field="code")
+        Authenticator.objects.filter(user=user, type=Authenticator.Type.RECOVERY_CODES).delete()
+        app = totp.TOTP.activate(user, secret).instance
+        codes = RecoveryCodes.activate(user).generate_codes()
+        record_event(
+            "person.factor.added",
+            tenant_id=tenant_id,
+            target=user.get_username(),
+            actor=actor,
+            after={"factor": app.type, "codes": len(codes)},
+        )
+        _TRIED(user=user_id)
+    return int(app.pk), tuple(codes)
+
+
+def renew_codes(*, tenant_id: int, user_id: int, actor: Actor) -> tuple[str, ...]:
+    """Give the person other recovery codes; those of before are good for nothing. Returns them, who are not shown
+    again. Raises `NotFound` for somebody without a second factor."""
+    with transaction.atomic():
+        user = _user(user_id, lock=True)
+        if not Authenticator.objects.filter(user=user, type=Authenticator.Type.TOTP).exists():
+            raise NotFound("There is no second factor: set one up, and you get recovery codes.")
+        Authenticator.objects.filter(user=user, type=Authenticator.Type.RECOVERY_CODES).delete()
+        codes = RecoveryCodes.activate(user).generate_codes()
+        record_event(
+            "person.codes.renewed",
+            tenant_id=tenant_id,
+            target=user.get_username(),
+            actor=actor,
+            after={"codes": len(codes)},
+        )
+    return tuple(codes)
+
+
+def remove_own(*, tenant_id: int, user_id: int, actor: Actor) -> bool:
+    """Remove the person's second factor and recovery codes. Returns `False` if there was none."""
+    with transaction.atomic():
+        return _remove(tenant_id, _user(user_id, lock=True), actor)
+
+
+def remove_of(*, tenant_id: int, user_id: int, actor: Actor) -> tuple[str, bool]:
+    """Remove the second factor of somebody else. Returns their username, and whether they had one. As with a password
+    that somebody else sets, neither of the two decides on calls that were made before (`th_barred`). Raises
+    `NotFound`."""
+    with transaction.atomic():
+        found = Membership.objects.select_related("user").filter(tenant_id=tenant_id, user_id=user_id).first()
+        if found is None:
+            raise NotFound("No such person.")
+        user = _user(user_id, lock=True)
+        if done := _remove(tenant_id, user, actor):
+            Membership.objects.filter(pk=found.pk).update(granted_at=Now())
+            note_governed(tenant_id, actor)
+    return str(user.get_username()), done
+
+
+def forget(user_id: int) -> None:
+    """Delete the factors of somebody who has no role any more: an account may be used again."""
+    Authenticator.objects.filter(user_id=user_id).delete()
+
+
+def check_code(*, tenant_id: int | None, user_id: int, code: str, actor: Actor) -> Checked:
+    """The factor of the person that `code` is of. A code is good for once: that of an app, and those before it, are
+    refused from then on, and a recovery code is gone, which is recorded.
+
+    Raises `Invalid` for a wrong code, or for somebody without a factor, and `LimitReached` after too many wrong ones.
+    """
+    _count_try(user_id)
+    typed = "".join(code.split())
+    for row in Authenticator.objects.filter(user_id=user_id, type__in=_KINDS).order_by("-type"):
+        try:
+            good = _is_code(row, typed, tenant_id, actor)
+        except InvalidToken:
+            continue  # encrypted under another SECRET_KEY: an admin has to remove it
+        if good:
+            _TRIED(user=user_id)
+            row.record_usage()
+            return Checked(int(row.pk), str(row.type), row)
+    record_event("person.code.refused", tenant_id=tenant_id, target=_user(user_id).get_username(), actor=actor)
+    raise Invalid(
+        "That is not a code of yours, or it was used before: an app has the next one within 30 seconds.", field="code"
+    )
+
+
+def _is_code(row: Any, typed: str, tenant_id: int | None, actor: Actor) -> bool:
+    if row.type == Authenticator.Type.TOTP:
+        step = _step(get_adapter().decrypt(row.data["secret"]), typed)
+        return step is not None and bool(_USE(user=row.user_id, step=step))
+    with transaction.atomic():
+        codes = row.wrap()
+        if not codes.validate_code(typed):
+            return False
+        row.refresh_from_db()
+        record_event(
+            "person.code.used",
+            tenant_id=tenant_id,
+            target=_user(row.user_id).get_username(),
+            actor=actor,
+            after={"left": len(row.wrap().get_unused_codes())},
+        )
+    return True
+
+
+def _step(secret: str, code: str) -> int | None:
+    """The number of the 30 seconds in which an app shows this code: now, those before or those after."""
+    typed = "".join(code.split()).encode()
+    for step in cast("Any", totp.yield_hotp_counters_from_time()):
+        if hmac.compare_digest(totp.format_hotp_value(totp.hotp_value(secret, step)).encode(), typed):
+            return int(step)
+    return None
+
+
+def _count_try(user_id: int) -> None:
+    """Count one more try, before it is known whether the code is right: many at once find no gap. Raises
+    `LimitReached`."""
+    if _TRY(user=user_id, seconds=TRIES_SECONDS) > TRIES:
+        raise LimitReached(
+            f"Too many wrong codes: at most {TRIES} in {TRIES_SECONDS // 60} minutes. Try again later.",
+            retry_after=TRIES_SECONDS,
+        )
+
+
+def _remove(tenant_id: int, user: Any, actor: Actor) -> bool:
+    found = Authenticator.objects.filter(user=user)
+    kinds = sorted({str(kind) for kind in found.values_list("type", flat=True)} - {"recovery_codes"})
+    found.delete()
+    for kind in kinds:
+        record_event(
+            "person.factor.removed",
+            tenant_id=tenant_id,
+            target=user.get_username(),
+            actor=actor,
+            before={"factor": kind},
+        )
+    return bool(kinds)
+
+
+def _user(user_id: int, *, lock: bool = False) -> Any:
+    users: Any = get_user_model()
+    return (users.objects.select_for_update() if lock else users.objects).get(pk=user_id)

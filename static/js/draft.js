@@ -29,6 +29,7 @@ const fieldsOf = (form) =>
   [...form.elements].filter(
     (field) =>
       field.name &&
+      field.autocomplete !== "one-time-code" &&
       !["hidden", "password", "file", "submit", "button"].includes(field.type) &&
       field.matches("input, textarea, select"),
   );

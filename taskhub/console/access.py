@@ -12,6 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render, resolve_url
 from django.utils.cache import add_never_cache_headers
 
+from taskhub.console.confirmed import remembered
 from taskhub.console.htmx import in_words, leave, wants_partial
 from taskhub.console.later import unavailable
 from taskhub.console.requests import ConsoleRequest
@@ -58,8 +59,7 @@ def page(permission: str) -> Callable[[View[P]], Callable[Concatenate[HttpReques
             try:
                 if request.person is None:
                     raise Forbidden("Your account has no role here yet. Ask an administrator to give it one.")
-                address = request.META.get("REMOTE_ADDR") or ""
-                request.caller = caller.of_person(request.person, door=Door.WEB, address=address)
+                identify(request)
                 request.caller.require(permission, f"{request.method} {request.path}")
                 response = view(request, *args, **kwargs)
             except TaskHubError as error:
@@ -70,6 +70,16 @@ def page(permission: str) -> Callable[[View[P]], Callable[Concatenate[HttpReques
         return guarded
 
     return decorate
+
+
+def identify(request: ConsoleRequest) -> None:
+    """Set the caller of the request: its person, with the second factor that they confirmed in this session."""
+    request.caller = caller.of_person(
+        request.person,
+        door=Door.WEB,
+        address=request.META.get("REMOTE_ADDR") or "",
+        confirmed=remembered(request.session, request.person.user_id),
+    )
 
 
 def problem(request: HttpRequest, error: TaskHubError) -> HttpResponse:

@@ -58,6 +58,7 @@ def called_words(called: Called) -> str:
         rule = verdict.rule
         assert rule is not None  # only rules ask
         others = ", but not whoever made the call" if rule.not_requester else ""
+        others += ", with a second factor" if rule.second_factor else ""
         then = {
             Otherwise.DENY: "it is denied",
             Otherwise.ALLOW: "it runs",

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from typing import Final
 
 from taskhub.core import permissions
 from taskhub.core.errors import Forbidden
-from taskhub.core.records import Actor, Person
+from taskhub.core.records import Actor, Confirmed, Person
 from taskhub.core.states import Door
 from taskhub.domain.audit.record import record_denial
 from taskhub.domain.clients.principals import default_tenant
 
 SHELL: Final = "manage.py"
 """The actor's name in the audit log for a command of `manage.py`."""
+CONFIRMED_SECONDS: Final = 300
+"""How long a confirmed second factor counts, in the browser session in which it was confirmed."""
+_AHEAD_SECONDS: Final = 60
+"""How far the clock of the web process that a factor was confirmed at may be ahead of this one's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +52,12 @@ class Caller:
         return replace(self.actor, reason=reason)
 
 
-def of_person(person: Person, *, door: Door, address: str = "") -> Caller:
-    """The caller for a signed-in person; `door` says how they came in."""
-    actor = Actor(name=person.username, door=door, address=address, user_id=person.user_id)
+def of_person(person: Person, *, door: Door, address: str = "", confirmed: Confirmed | None = None) -> Caller:
+    """The caller for a signed-in person, who came in by `door`. `confirmed`: when they last confirmed their second
+    factor in this session, which counts for a while."""
+    fresh = confirmed is not None and -_AHEAD_SECONDS < time.time() - confirmed.at < CONFIRMED_SECONDS
+    factor = confirmed.factor if confirmed is not None and fresh else None
+    actor = Actor(name=person.username, door=door, address=address, user_id=person.user_id, factor=factor)
     return Caller(person.tenant_id, actor, person)
 
 

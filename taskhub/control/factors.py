@@ -47,6 +47,18 @@ def own_factor(caller: Caller) -> Factor | None:
     return factors.factor_of(_own(caller))
 
 
+def confirm(caller: Caller, code: str) -> int:
+    """The id of the record of the caller's second factor, by a code of it. That they confirmed it counts in the session
+    in which they typed it. Raises `Invalid` for a wrong code, or `LimitReached`."""
+    return factors.check_code(tenant_id=caller.tenant_id, user_id=_own(caller), code=code, actor=caller.actor).id
+
+
+def has_confirmed(caller: Caller) -> bool:
+    """Whether the caller confirmed a second factor a moment ago, which they still have."""
+    who, factor = caller.person, caller.actor.factor
+    return who is not None and factor is not None and factors.is_of(who.user_id, factor)
+
+
 def renew_codes(caller: Caller) -> tuple[str, ...]:
     """Give the caller other recovery codes, which are not shown again; those of before are good for nothing. Raises
     `NotFound` without a second factor."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from taskhub.control.caller import Caller
+from taskhub.control.factors import has_confirmed, own_factor
 from taskhub.core.errors import Invalid, NotFound
 from taskhub.core.states import QuestionKind
 from taskhub.domain.questions import answer, inbox, previews, rulings
@@ -19,6 +20,7 @@ from taskhub.lib.signs import without_invisible
 
 _SEARCHED: Final = 10_000
 """The most approvals among which those that were selected are looked for."""
+_TYPE_A_CODE: Final = "To approve this call, type a code of your second factor."
 _STILL_RUNNING: Final = "The preview is still running: wait until it is here, then decide."
 
 
@@ -49,7 +51,8 @@ def decide_approval(
 
     Raises `Forbidden` if the question is not for the caller. Raises `Invalid` for a rejection without a reason, which
     the agent reads; for an approval of a critical call, if `confirmed` is not the name of its tool; for an approval of
-    a call with a preview, if `preview` is not the digest of what the preview has shown.
+    a call with a preview, if `preview` is not the digest of what the preview has shown; for an approval that needs a
+    second factor, if the caller did not confirm theirs a moment ago.
     """
     assert item.kind is QuestionKind.APPROVAL
     if early := closed_to(caller, item):
@@ -58,6 +61,8 @@ def decide_approval(
         raise Invalid("Enter a reason; the caller will see it.", field="reason")
     if approve and item.asking.critical and confirmed.strip() != item.tool_name:
         raise Invalid(f"To approve this critical call, type the name of its tool: {item.tool_name}", field="confirmed")
+    if approve and item.asking.second_factor:
+        _check_factor(caller)
     if approve and item.asking.preview is not None:
         _check_preview(item, preview)
     outcome = answer.decide_approval(item.task_id, item.question, approve=approve, actor=caller.because(reason))
@@ -66,6 +71,9 @@ def decide_approval(
         closed_to(caller, find_question(caller, item.id))
     if outcome is AnswerOutcome.PREVIEWING:
         raise Invalid(_STILL_RUNNING, field="verdict")
+    if outcome is AnswerOutcome.UNCONFIRMED:
+        _check_factor(caller)
+        raise Invalid(_TYPE_A_CODE, field="code")
     return outcome
 
 
@@ -97,6 +105,23 @@ def decide_alike(
     if any(item.id not in same for item in is_open):
         raise Invalid("These calls are not all alike: decide each by itself.", field="question")
     return Counter(decide_approval(caller, item, approve=approve, reason=reason) for item in items)
+
+
+def _check_factor(caller: Caller) -> None:
+    if caller.person is None:
+        raise Invalid(
+            "The rule asks for a second factor of whoever approves, which a command does not have. Approve the call in"
+            " the inbox, in a browser.",
+            field="code",
+        )
+    if has_confirmed(caller):
+        return
+    if own_factor(caller) is None:
+        raise Invalid(
+            "The rule asks for a second factor of whoever approves, and you have none. Set one up under your account.",
+            field="code",
+        )
+    raise Invalid(_TYPE_A_CODE, field="code")
 
 
 def _check_preview(item: InboxItem, seen: str) -> None:
@@ -138,12 +163,17 @@ def edit_call(
         raise Invalid("The rules or the tool have changed meanwhile. Look at the change again.", field="mark")
     if (item.asking.critical or proposed.asking.critical) and confirmed.strip() != item.tool_name:
         raise Invalid(f"To approve this critical call, type the name of its tool: {item.tool_name}", field="confirmed")
+    if item.asking.second_factor or proposed.asking.second_factor:
+        _check_factor(caller)
     group, person = proposed.approval.group, caller.person
     votes = not group or person is None or group in person.groups
     outcome = edits.edit_call(item.task_id, item.question, proposed, votes=votes, actor=caller.because(reason))
     if outcome is EditOutcome.BARRED:
         # The reason has arisen since the question was read, so read it again.
         closed_to(caller, find_question(caller, item.id))
+    if outcome is EditOutcome.UNCONFIRMED:
+        _check_factor(caller)
+        raise Invalid(_TYPE_A_CODE, field="code")
     if outcome is EditOutcome.CHANGED:
         raise Invalid(
             "The tool or its server has changed since people were asked. Approve or reject the call as it is: if it is"

@@ -102,7 +102,10 @@ def approver_warnings(caller: Caller, rules: Sequence[Rule]) -> list[TooFew]:
     caller.require("server.view", what="see who may approve")
     if not any(rule.then is Then.ASK for rule in rules):
         return []
-    return too_few(rules, approvers_by_group(caller.tenant_id, permissions.roles_with("question.approve")))
+    tenant_id, roles = caller.tenant_id, permissions.roles_with("question.approve")
+    wanted = any(rule.second_factor for rule in rules)
+    with_factor = approvers_by_group(tenant_id, roles, with_factor=True) if wanted else {}
+    return too_few(rules, approvers_by_group(tenant_id, roles), with_factor)
 
 
 def try_call(

@@ -14,6 +14,8 @@ class Asking:
     it."""
 
     risk: Risk = Risk.LOW
+    second_factor: bool = False
+    """Whether who approves has to confirm their second factor."""
     sentence: tuple[tuple[str, bool], ...] = ()
     """What will happen, as (text, whether the text is a value of the call) for each part; other parts are the rule's
     own."""
@@ -49,6 +51,7 @@ def asking(params: dict[str, Any]) -> Asking:
     told = [str(part) for part in parts] if isinstance(parts, list) else []
     return Asking(
         risk=Risk(decided.get("risk", Risk.LOW)),
+        second_factor=decided.get("second_factor") is True,
         sentence=tuple((part, at % 2 == 1) for at, part in enumerate(told) if part),
         otherwise=Otherwise(decided["otherwise"]) if "otherwise" in decided else None,
         escalate_to=decided.get("escalate_to", ""),

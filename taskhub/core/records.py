@@ -18,7 +18,8 @@ from taskhub.core.states import Audience, Door, OfferKind, QuestionKind, Questio
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """The person, client or process that does something, as the audit log names it. `address` is the peer's."""
+    """The person, client or process that does something, as the audit log names it. `address` is the peer's. `factor`:
+    the record of the second factor that the person confirmed a moment ago, if they did."""
 
     name: str
     door: Door
@@ -26,6 +27,15 @@ class Actor:
     user_id: int | None = None
     context_id: int | None = None
     reason: str = ""
+    factor: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """That a person confirmed their second factor: the id of its record, and when, as seconds since 1970."""
+
+    factor: int
+    at: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,8 @@ class Rule:
     """Whether the person who made the call may not decide it."""
     risk: Risk = Risk.LOW
     """How much harm the call may do. The person who approves a critical call has to confirm which call it is."""
+    second_factor: bool = False
+    """Whether the person who approves has to confirm their second factor."""
     sentence: str = ""
     """What will happen, for the people who are asked, with places for arguments (`domain.rules.sentences`)."""
     expires_minutes: int = 1_440
@@ -198,6 +200,8 @@ def _check_rule(rule: Rule, at: str) -> None:
             raise Invalid(f"A group's name has at most {MAX_GROUP} printable characters.", field=f"{at}.{part}")
     if isinstance(rule.quorum, bool) or not 1 <= rule.quorum <= MAX_QUORUM:
         raise Invalid(f"Give a whole number from 1 to {MAX_QUORUM}, not {rule.quorum}.", field=f"{at}.quorum")
+    if rule.second_factor and rule.then is not Then.ASK:
+        raise Invalid("Only a rule that asks wants a second factor.", field=f"{at}.second_factor")
     _check_editable(rule, f"{at}.editable")
     _check_end(rule, at)
     if rule.preview is not None:

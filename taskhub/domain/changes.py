@@ -15,21 +15,22 @@ from taskhub.store.statements import Statement
 
 R = TypeVar("R")
 
-_REFUSALS = {"TH001", "TH002", "TH003", "TH004", "TH005", "TH006", "TH007", "TH013"}
+_REFUSALS = {"TH001", "TH002", "TH003", "TH004", "TH005", "TH006", "TH007", "TH013", "TH016"}
 
 
 def who(actor: Actor) -> str:
     """The actor as JSON text, for the setting `th.who` that triggers read."""
-    return jsonx.encode(
-        {
-            "name": actor.name,
-            "door": actor.door,
-            "address": actor.address,
-            "user_id": actor.user_id,
-            "context_id": actor.context_id,
-            "reason": actor.reason,
-        }
-    ).decode()
+    found: dict[str, object] = {
+        "name": actor.name,
+        "door": actor.door,
+        "address": actor.address,
+        "user_id": actor.user_id,
+        "context_id": actor.context_id,
+        "reason": actor.reason,
+    }
+    if actor.factor is not None:
+        found["factor"] = actor.factor
+    return jsonx.encode(found).decode()
 
 
 def questions(asked: Sequence[NewQuestion]) -> list[dict[str, Any]]:

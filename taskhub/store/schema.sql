@@ -337,6 +337,7 @@ CREATE TABLE public.decision (
     arguments_digest bytea NOT NULL,
     call_digest bytea,
     preview_digest bytea,
+    second_factor character varying(16) DEFAULT ''::character varying NOT NULL,
     door character varying(8) NOT NULL,
     at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
     context_id bigint,
@@ -1509,6 +1510,8 @@ CREATE TRIGGER bypass_guard BEFORE DELETE OR UPDATE ON public.bypass FOR EACH RO
 CREATE TRIGGER bypass_no_truncate BEFORE TRUNCATE ON public.bypass FOR EACH STATEMENT EXECUTE FUNCTION public.append_only();
 
 CREATE TRIGGER decision_append_only BEFORE UPDATE ON public.decision FOR EACH ROW EXECUTE FUNCTION public.append_only();
+
+CREATE TRIGGER decision_has_factor BEFORE INSERT ON public.decision FOR EACH ROW WHEN ((((new.verdict)::text = 'approve'::text) AND ((new.second_factor)::text = ''::text))) EXECUTE FUNCTION public.decision_has_factor();
 
 CREATE TRIGGER decision_sees_preview BEFORE INSERT ON public.decision FOR EACH ROW WHEN (((new.verdict)::text = 'approve'::text)) EXECUTE FUNCTION public.decision_sees_preview();
 

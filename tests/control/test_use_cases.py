@@ -172,6 +172,8 @@ OF_ONE = {
     "credentials.finish_authorization",
     "credentials.revoke_grant",
     "factors.own_factor",
+    "factors.confirm",
+    "factors.has_confirmed",
     "factors.begin",
     "factors.begun",
     "factors.set_up",

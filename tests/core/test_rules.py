@@ -48,6 +48,7 @@ WHOLE: dict[str, Any] = {
     "quorum": 2,
     "not_requester": True,
     "risk": "high",
+    "second_factor": True,
     "sentence": "Deploy {args.service}",
     "expires_minutes": 60,
     "remind_minutes": 20,

@@ -14,7 +14,7 @@ from typing import Any, Final
 from django import forms
 from django.utils.html import format_html
 
-from taskhub.console.forms.questions import LONG_TEXT, form_field, json_value, local_time, tool_name
+from taskhub.console.forms.questions import LONG_TEXT, factor_code, form_field, json_value, local_time, tool_name
 from taskhub.core.asking import Asking
 from taskhub.core.errors import Invalid, TaskHubError
 from taskhub.core.rules import EVERY_ARGUMENT
@@ -39,6 +39,7 @@ class EditForm(forms.Form):
         help_text="Kept in the audit log.",
     )
     confirmed = tool_name()
+    code = factor_code()
     mark = forms.CharField(required=False, max_length=64, widget=forms.HiddenInput)
 
     def __init__(self, said: Asking, schema: Any, before: Mapping[str, Any], data: Any = None) -> None:
@@ -92,7 +93,7 @@ class EditForm(forms.Form):
         """Show the use case's error beside the input that it is about."""
         told = str(error.data.get("field", ""))
         inputs = {field.name: f"f{number}" for number, field in enumerate(self.wanted)}
-        name = inputs.get(told, told if told == "confirmed" else "")
+        name = inputs.get(told, told if told in ("confirmed", "code") else "")
         self.add_error(name or None, error.message)
 
 

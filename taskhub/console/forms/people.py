@@ -10,6 +10,7 @@ from allauth.core import context
 from allauth.mfa.base.forms import AuthenticateForm
 from django import forms
 
+from taskhub.console.confirmed import remember
 from taskhub.console.forms.base import ConsoleForm, Typed, picked
 from taskhub.control import factors
 from taskhub.core.errors import Invalid, LimitReached
@@ -133,6 +134,11 @@ class SignInCode(Ours, AuthenticateForm):
             raise forms.ValidationError(error.message) from None
         self.authenticator = found.record
         return code
+
+    def save(self) -> None:
+        """Go on with the sign-in, in whose session the factor is confirmed."""
+        super().save()
+        remember(context.request.session, self.user.pk, self.authenticator.pk)
 
     @property
     def focus(self) -> str:

@@ -114,6 +114,19 @@ def tool_name() -> forms.CharField:
     )
 
 
+def factor_code() -> forms.CharField:
+    """The input of a code of a second factor."""
+    return forms.CharField(
+        required=False,
+        max_length=100,
+        label="Code of your second factor",
+        help_text="Of your authenticator app, or a recovery code. Only to approve.",
+        widget=forms.TextInput(
+            attrs={"class": "mono", "autocomplete": "one-time-code", "autocapitalize": "off", "spellcheck": "false"}
+        ),
+    )
+
+
 class DecisionForm(forms.Form):
     """Approves or rejects a call. A rejection needs a reason, which the calling agent reads. `confirms`: the tool's
     name, if it has to be typed to approve the call."""
@@ -130,6 +143,7 @@ class DecisionForm(forms.Form):
         help_text="Required to reject. The caller sees it; always kept in the audit log.",
     )
     confirmed = tool_name()
+    code = factor_code()
 
     def __init__(self, data: Any = None, *, confirms: str = "") -> None:
         super().__init__(data)

@@ -154,6 +154,11 @@ class RuleForm(ChangeForm):
         help_text="Whoever made the call, through an application that they signed in, may not decide it.",
     )
     risk = picked(((str(risk), words) for risk, words in RISK_WORDS.items()), label="Risk", initial=Risk.LOW)
+    second_factor = forms.BooleanField(
+        required=False,
+        label="With a second factor",
+        help_text="Who approves types a code of their authenticator app. Who has none cannot approve.",
+    )
     sentence = Typed(
         label=mark_safe('What will happen <span class="soft">(optional)</span>'),
         longest=MAX_SENTENCE,
@@ -282,6 +287,7 @@ class RuleForm(ChangeForm):
             quorum=quorum if asks and quorum is not None else 1,
             not_requester=asks and posted["not_requester"],
             risk=Risk(posted["risk"] or Risk.LOW) if asks else Risk.LOW,
+            second_factor=asks and posted["second_factor"],
             sentence=posted["sentence"] if asks else "",
             expires_minutes=posted["expires_minutes"] if asks and posted["expires_minutes"] is not None else 1_440,
             remind_minutes=posted["remind_minutes"] or 0 if asks else 0,
@@ -322,6 +328,7 @@ class RuleForm(ChangeForm):
             group=text("group"),
             quorum=whole(text("quorum"), most=MAX_QUORUM) or 1,
             not_requester=bool(self["not_requester"].value()),
+            second_factor=bool(self["second_factor"].value()),
             otherwise=Otherwise(text("otherwise")) if text("otherwise") in set(Otherwise) else Otherwise.DENY,
             escalate_to=text("escalate_to") if escalates else "",
             sentence=text("sentence"),
@@ -348,6 +355,7 @@ def of_rule(rule: Rule, place: int) -> dict[str, Any]:
         "quorum": rule.quorum,
         "not_requester": rule.not_requester,
         "risk": str(rule.risk),
+        "second_factor": rule.second_factor,
         "sentence": rule.sentence,
         "expires_minutes": rule.expires_minutes,
         "remind_minutes": rule.remind_minutes or None,

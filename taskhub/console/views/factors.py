@@ -17,7 +17,8 @@ from django.urls import reverse
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 from django.views.decorators.http import require_http_methods, require_POST
 
-from taskhub.console.access import page
+from taskhub.console.access import identify, page
+from taskhub.console.confirmed import remember
 from taskhub.console.forms.people import SetUpForm
 from taskhub.console.htmx import leave
 from taskhub.console.requests import ConsoleRequest
@@ -33,6 +34,12 @@ def password_first(request: ConsoleRequest, back: str) -> HttpResponse | None:
     if not is_reauthentication_required(request, app="allauth.mfa"):
         return None
     return leave(request, f"{reverse('account_reauthenticate')}?{urlencode({REDIRECT_FIELD_NAME: back})}")
+
+
+def confirm(request: ConsoleRequest, code: str) -> None:
+    """Confirm the person's second factor in this session, by a code of it. Raises `Invalid` or `LimitReached`."""
+    remember(request.session, request.person.user_id, factors.confirm(request.caller, code))
+    identify(request)
 
 
 @page("task.view")  # every role has it
@@ -56,11 +63,12 @@ def set_up(request: ConsoleRequest) -> HttpResponse:
         return _set_up(request, app, form, status=400)
     sealed = form.cleaned_data["sealed"]
     try:
-        _, codes = factors.set_up(request.caller, sealed, form.cleaned_data["code"])
+        factor, codes = factors.set_up(request.caller, sealed, form.cleaned_data["code"])
     except (Invalid, LimitReached) as error:
         app = factors.begun(request.caller, sealed, site=site)
         form.refuse(error)
         return _set_up(request, app, form, status=429 if isinstance(error, LimitReached) else 400)
+    remember(request.session, request.person.user_id, factor)
     return _codes(request, codes, added=True)
 
 

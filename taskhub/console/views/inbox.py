@@ -23,8 +23,10 @@ from taskhub.console.questions import words_of
 from taskhub.console.queues import QUEUES, Queue, queue_of
 from taskhub.console.requests import ConsoleRequest
 from taskhub.console.templatetags.console import not_counted, past, state_word
+from taskhub.console.views.factors import confirm
 from taskhub.control import questions
-from taskhub.core.errors import Invalid, TaskHubError
+from taskhub.control.factors import has_confirmed, own_factor
+from taskhub.core.errors import Invalid, LimitReached, TaskHubError
 from taskhub.core.states import TERMINAL, QuestionKind, QuestionState, State
 from taskhub.domain.foreign import Foreign
 from taskhub.domain.questions import inbox as queries
@@ -167,6 +169,8 @@ def decide(request: ConsoleRequest, pk: int) -> HttpResponse:
         return _inbox(request, pk, ask=Ask(item.kind, form), status=422)
     approve = form.cleaned_data["verdict"] == "approve"
     try:
+        if approve and item.asking.second_factor:
+            _confirm(request, form.cleaned_data["code"])
         outcome = questions.decide_approval(
             request.caller,
             item,
@@ -175,8 +179,8 @@ def decide(request: ConsoleRequest, pk: int) -> HttpResponse:
             confirmed=form.cleaned_data["confirmed"],
             preview=request.POST.get("preview", ""),
         )
-    except Invalid as error:
-        form.add_error(str(error.data["field"]), error.message)
+    except (Invalid, LimitReached) as error:
+        form.add_error(str(error.data.get("field", "code")), error.message)
         return _inbox(request, pk, ask=Ask(item.kind, form), status=422)
     if outcome is AnswerOutcome.COUNTED:
         waits = _waits(request, item) or "The call waits for the rest."
@@ -217,6 +221,8 @@ def edit(request: ConsoleRequest, pk: int) -> HttpResponse:
         form.show(proposed.mark)
         if posted["mark"] != proposed.mark:
             return _inbox(request, pk, ask=Ask("edit", form, proposed=proposed))
+        if item.asking.second_factor or proposed.asking.second_factor:
+            _confirm(request, posted["code"])
         outcome = questions.edit_call(
             request.caller,
             item,
@@ -225,9 +231,11 @@ def edit(request: ConsoleRequest, pk: int) -> HttpResponse:
             reason=posted["reason"],
             confirmed=posted["confirmed"],
         )
-    except Invalid as error:
+    except (Invalid, LimitReached) as error:
+        if isinstance(error, LimitReached):
+            error = Invalid(error.message, field="code")
         form.refuse(error)
-        keep = proposed if error.data.get("field") == "confirmed" else None
+        keep = proposed if error.data.get("field") in ("confirmed", "code") else None
         return _inbox(request, pk, ask=Ask("edit", form, proposed=keep), status=422)
     if outcome is EditOutcome.PROPOSED and proposed.asking.preview is not None:
         words = "Changed. Its preview is called with these arguments: approve it once you have seen that."
@@ -270,6 +278,12 @@ def rule(request: ConsoleRequest, pk: int) -> HttpResponse:
     waits = "" if ran else _waits(request, item)
     words = "It ran: the task has ended." if ran else f"It did not run. {waits or 'It runs again now.'}"
     return _settled(request, item, outcome, words)
+
+
+def _confirm(request: ConsoleRequest, code: str) -> None:
+    """Confirm the person's second factor by the code that was typed, unless they did a moment ago."""
+    if code.strip() and not has_confirmed(request.caller):
+        confirm(request, code)
 
 
 def _inbox(request: ConsoleRequest, pk: int | None, *, ask: Ask | None = None, status: int = 200) -> HttpResponse:
@@ -328,6 +342,7 @@ def _chosen(request: ConsoleRequest, item: InboxItem, ask: Ask | None) -> dict[s
         "link": _link(item),
         "can_see_rules": request.caller.may("server.view"),
         "alike": _alike(request, item),
+        **_factor(request, item, ask),
         **_would_wait(request, item),
         **_undecidable(item),
         **_approved(item),
@@ -343,6 +358,18 @@ def _alike(request: ConsoleRequest, item: InboxItem) -> int:
         return 0
     found = queries.alike(request.person, item.id, limit=1)
     return found[0].alike if found else 0
+
+
+def _factor(request: ConsoleRequest, item: InboxItem, ask: Ask | None) -> dict[str, Any]:
+    """The template context of an approval that needs a second factor of the person: `factor` is `missing` where they
+    have none, `asked` where they have to type a code, else `confirmed`."""
+    proposed = None if ask is None else ask.proposed
+    needed = item.asking.second_factor or (proposed is not None and proposed.asking.second_factor)
+    if not item.mine or not needed:
+        return {}
+    if has_confirmed(request.caller):
+        return {"factor": "confirmed"}
+    return {"factor": "missing" if own_factor(request.caller) is None else "asked"}
 
 
 def _preview(item: InboxItem) -> dict[str, Any]:

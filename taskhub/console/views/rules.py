@@ -52,6 +52,7 @@ FIELD_WORDS: Final = {
     "quorum": "Approvals needed",
     "not_requester": "Not by the requester",
     "risk": "Risk",
+    "second_factor": "With a second factor",
     "sentence": "What will happen",
     "preview": "Preview",
     "editable": "Arguments that may be edited",

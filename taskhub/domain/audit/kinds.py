@@ -18,7 +18,7 @@ class Shape(NamedTuple):
 
 
 _TASK: Final = "state message epoch"
-_VERDICT: Final = "key kind edited? arguments_sha256? definition_sha256? call_sha256? preview_sha256?"
+_VERDICT: Final = "key kind edited? arguments_sha256? definition_sha256? call_sha256? preview_sha256? second_factor?"
 _GIVEN: Final = "headers? environment? directory? own_process? connect_seconds? calls_at_once? review? pinned?"
 _APPLICATION: Final = "client_id name type redirects"
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from allauth.mfa.models import Authenticator
 from django.conf import settings
 from django.db.models import Count, F, Q
 
@@ -320,10 +321,13 @@ def approvers(tenant_id: int, group: str, roles: Sequence[str]) -> int:
     return found.filter(groups__contains=[group]).count() if group else found.count()
 
 
-def approvers_by_group(tenant_id: int, roles: Sequence[str]) -> dict[str, int]:
+def approvers_by_group(tenant_id: int, roles: Sequence[str], *, with_factor: bool = False) -> dict[str, int]:
     """The number of active people with one of these roles, by group. The empty name has the number of all of them, with
-    or without a group."""
+    or without a group. `with_factor`: only those who have a second factor."""
     found = Membership.objects.filter(tenant_id=tenant_id, role__in=roles, user__is_active=True)
+    if with_factor:
+        factors = Authenticator.objects.exclude(type=Authenticator.Type.RECOVERY_CODES)
+        found = found.filter(user_id__in=factors.values("user_id"))
     return dict(Counter(name for groups in found.values_list("groups", flat=True) for name in {"", *groups}))
 
 

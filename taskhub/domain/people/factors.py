@@ -110,6 +110,11 @@ def with_factor(column: str) -> Exists:
     return Exists(Authenticator.objects.filter(user_id=OuterRef(column), type=Authenticator.Type.TOTP))
 
 
+def is_of(user_id: int, factor: int) -> bool:
+    """Whether the person has the factor with this record."""
+    return Authenticator.objects.filter(user_id=user_id, pk=factor).exists()
+
+
 def new_app(user_id: int, site: str, secret: str = "") -> NewApp:
     """An app for the person with a new secret, or with this one; `site` is the host of this hub. Nothing is stored."""
     secret = secret or totp.generate_totp_secret()

@@ -23,6 +23,7 @@ class AnswerOutcome(StrEnum):
     TWICE = "twice"
     BARRED = "barred"
     PREVIEWING = "previewing"
+    UNCONFIRMED = "unconfirmed"
     UNKNOWN = "unknown"
 
 
@@ -32,6 +33,7 @@ class EditOutcome(StrEnum):
     ANSWERED = "answered"
     COUNTED = "counted"
     PROPOSED = "proposed"
+    UNCONFIRMED = "unconfirmed"
     CHANGED = "changed"
     LATE = "late"
     TWICE = "twice"
@@ -65,7 +67,8 @@ def decide_approval(task_id: int, question: OpenQuestion, *, approve: bool, acto
     """Approve or reject. One rejection ends the task: the tool never runs, and the caller reads `actor.reason`.
     Each person counts once: a second decision is `TWICE`. An approval is `COUNTED` until the quorum is reached. A
     person who may not decide this call is `BARRED`, and nothing is stored; nor is an approval before the preview of the
-    call has ended, which is `PREVIEWING`."""
+    call has ended, which is `PREVIEWING`, nor one that needs a second factor of somebody who has not confirmed theirs
+    (`Actor.factor`), which is `UNCONFIRMED`."""
     response = {"verdict": "approve" if approve else "reject", "by": actor.name, "reason": actor.reason}
     final = None
     if not approve:

@@ -172,6 +172,17 @@ CREATE OR REPLACE FUNCTION th_barred(asked bigint, person bigint) RETURNS text L
     WHERE q.id = asked
 $$;
 
+-- Whether who approves has to confirm a second factor, by the params of the approval.
+CREATE OR REPLACE FUNCTION th_needs_factor(params json) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT coalesce(params #>> '{decided,second_factor}' = 'true', false)
+$$;
+
+-- The kind of the second factor that this person has just confirmed, which they still have; empty without one.
+CREATE OR REPLACE FUNCTION th_confirmed(person bigint) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT coalesce((SELECT a.type FROM mfa_authenticator a
+                     WHERE a.id = th_who('factor')::bigint AND a.user_id = person), '')
+$$;
+
 -- Minutes as a person says them.
 CREATE OR REPLACE FUNCTION th_minutes(minutes int) RETURNS text LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN minutes % 1440 = 0 THEN minutes / 1440 || ' d' WHEN minutes % 60 = 0 THEN minutes / 60 || ' h'
@@ -280,9 +291,10 @@ END $$;
 -- Stores one answer. Returns the outcome: 'answered', 'counted' (an approval below the quorum), 'late' (the question
 -- was closed before, or passed on from clients to people), 'passed on' (a client's program declined by itself, and by
 -- the tool's policy people are asked then: the question stays open), 'twice' (this person has decided already),
--- 'barred' (this person may not decide it: th_barred), 'previewing' (nobody can approve before its preview has ended)
--- or 'unknown' (no such question). The first valid answer wins, because every change locks the task row first. The
--- event contains the digests of the arguments and the tool's definition.
+-- 'barred' (this person may not decide it: th_barred), 'previewing' (nobody can approve before its preview has ended),
+-- 'unconfirmed' (who approves it has to confirm a second factor: th_confirmed) or 'unknown' (no such question). The
+-- first valid answer wins, because every change locks the task row first. The event contains the digests of the
+-- arguments and the tool's definition.
 CREATE OR REPLACE FUNCTION answer(p_task bigint, p_key text, p_response text, p_verdict text, p_reason text,
                           p_user bigint, p_context bigint, p_final_result text, p_who text)
 RETURNS text LANGUAGE plpgsql AS $$
@@ -294,6 +306,7 @@ DECLARE
     why text := p_reason;
     passed_on boolean := false;
     arguments bytea;
+    factor text := '';
 BEGIN
     PERFORM set_config('th.who', p_who, true);
     SELECT id, state, lease_until, arguments_digest, tool_digest, tenant_id, context_id, tool_name, tool_id, revision,
@@ -305,7 +318,8 @@ BEGIN
     SELECT q.id, q.state, q.quorum, q.kind, q.audience, q."group", q.definition_digest, q.opened_at,
            th_seen_digest(q.call_digest, p.digest) AS call_digest, p.digest AS preview_digest,
            p.question_id IS NOT NULL AND p.ended_at IS NULL AS previewing,
-           CASE WHEN q.kind = 'approval' THEN q.params -> 'edited' END AS edited
+           CASE WHEN q.kind = 'approval' THEN q.params -> 'edited' END AS edited,
+           q.kind = 'approval' AND th_needs_factor(q.params) AS needs_factor
     INTO asked FROM question q LEFT JOIN preview p ON p.question_id = q.id
     WHERE q.task_id = p_task AND q.key = p_key;
     IF NOT FOUND THEN
@@ -327,6 +341,12 @@ BEGIN
     IF asked.previewing AND p_verdict = 'approve' THEN
         RETURN 'previewing';
     END IF;
+    IF asked.needs_factor AND p_verdict = 'approve' THEN
+        factor := th_confirmed(p_user);
+        IF factor = '' THEN
+            RETURN 'unconfirmed';
+        END IF;
+    END IF;
     -- Nobody reads a question within a second, so this is the program: many decline what they cannot show, without
     -- asking their user.
     IF p_context IS NOT NULL AND why = '' AND p_verdict IN ('decline', 'cancel') AND clock_timestamp() < coalesce(
@@ -337,9 +357,9 @@ BEGIN
     END IF;
     arguments := coalesce(decode(asked.edited ->> 'digest', 'hex'), owner.arguments_digest);
     INSERT INTO decision (question_id, actor, user_id, context_id, verdict, reason, arguments_digest, call_digest,
-                          preview_digest, door, at)
+                          preview_digest, second_factor, door, at)
     VALUES (asked.id, coalesce(th_who('name'), session_user), p_user, p_context, p_verdict, left(why, 1024),
-            arguments, asked.call_digest, asked.preview_digest, coalesce(th_who('door'), 'sql'), clock_timestamp());
+            arguments, asked.call_digest, asked.preview_digest, factor, coalesce(th_who('door'), 'sql'), clock_timestamp());
     INSERT INTO event (tenant_id, task_id, action, actor, door, address, context_id, user_id, target, reason, after)
     VALUES (owner.tenant_id, owner.id, 'question.' || p_verdict, coalesce(th_who('name'), session_user),
             coalesce(th_who('door'), 'sql'), coalesce(th_who('address'), ''), owner.context_id, p_user,
@@ -348,7 +368,8 @@ BEGIN
                    jsonb_build_object('edited', (asked.edited -> 'names')::jsonb) END
             || th_digests(arguments, coalesce(asked.definition_digest, owner.tool_digest),
                           call => asked.call_digest)
-            || jsonb_strip_nulls(jsonb_build_object('preview_sha256', encode(asked.preview_digest, 'hex'))));
+            || jsonb_strip_nulls(jsonb_build_object('preview_sha256', encode(asked.preview_digest, 'hex'),
+                                                    'second_factor', nullif(factor, ''))));
     IF passed_on THEN
         INSERT INTO event (tenant_id, task_id, action, actor, door, context_id, target, reason, before, after)
         VALUES (owner.tenant_id, owner.id, 'question.passed.on', 'policy', 'policy', owner.context_id, owner.tool_name,
@@ -424,6 +445,9 @@ BEGIN
     END IF;
     IF th_barred(asked.id, p_user) <> '' THEN
         RETURN 'barred';
+    END IF;
+    IF (th_needs_factor(asked.params) OR th_needs_factor(wanted -> 'params')) AND th_confirmed(p_user) = '' THEN
+        RETURN 'unconfirmed';
     END IF;
     IF asked.call_digest IS DISTINCT FROM th_call_digest(p_task, asked.params, asked."group", asked.quorum) THEN
         RETURN 'changed';

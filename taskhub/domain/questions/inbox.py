@@ -58,6 +58,8 @@ class Vote:
     reason: str
     door: str
     at: datetime
+    second_factor: str
+    """The kind of the one that they confirmed, where the rule wants one; else empty."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,8 @@ SELECT q.id FROM question AS q WHERE q.tenant_id = :tenant AND q.task_id = :task
 /* fragment: alike
 CASE WHEN q.kind = 'approval' AND q.closed_at IS NULL AND q.params #> '{decided,rule}' IS NOT NULL
           AND coalesce(q.params #>> '{decided,risk}', 'low') <> 'critical'
-          AND q.params #> '{decided,preview}' IS NULL AND q.params -> 'edited' IS NULL
+          AND q.params #> '{decided,preview}' IS NULL AND q.params #> '{decided,second_factor}' IS NULL
+          AND q.params -> 'edited' IS NULL
           AND q.params -> 'changed' IS NULL AND t.answers IS NULL AND length(t.arguments::text) <= :arguments
      THEN jsonb_build_array(t.context_id, t.tool_id, q.definition_digest, q."group", q.quorum,
                             q.params -> 'permit' IS NULL, q.params #> '{decided,version}',
@@ -161,16 +162,19 @@ JOIN event AS e ON e.task_id = q.task_id AND e.action = 'question.edited' AND e.
 WHERE q.id = :question LIMIT 1;
 
 -- read fresh: question_votes(question bigint) -> list[Vote]
-SELECT d.actor, d.verdict, d.reason, d.door, d.at FROM decision AS d WHERE d.question_id = :question ORDER BY d.id;
+SELECT d.actor, d.verdict, d.reason, d.door, d.at, d.second_factor
+FROM decision AS d WHERE d.question_id = :question ORDER BY d.id;
 
 -- read fresh: approvers_left(question bigint, roles text[]) -> int | None
--- How many people may approve the call and have not, at most as many as are still needed; no row if the question is no
--- open approval.
+-- How many people may approve the call and have not, at most as many as are still needed; where it needs a second
+-- factor, only those who have one. No row if the question is no open approval.
 SELECT (SELECT count(*) FROM (
     SELECT FROM membership AS m JOIN auth_user AS u ON u.id = m.user_id
     WHERE m.tenant_id = q.tenant_id AND u.is_active AND m.role = any(:roles)
       AND (q."group" = '' OR q."group" = any(m.groups)) AND th_barred(q.id, m.user_id) = ''
       AND NOT EXISTS (SELECT FROM decision AS d WHERE d.question_id = q.id AND d.user_id = m.user_id)
+      AND (NOT th_needs_factor(q.params) OR EXISTS (
+          SELECT FROM mfa_authenticator AS a WHERE a.user_id = m.user_id AND a.type <> 'recovery_codes'))
     LIMIT q.quorum
 ) AS able)
 FROM question AS q WHERE q.id = :question AND q.kind = 'approval' AND q.state = 'open';

@@ -20,6 +20,8 @@ class TooFew:
     rule: Rule
     there: int
     later: bool = False
+    with_factor: bool = False
+    """Whether `there` counts those of them alone who have a second factor, since the rule wants one."""
 
     @property
     def words(self) -> str:
@@ -31,6 +33,8 @@ class TooFew:
             of = f"Only {self.there} {'person' if self.there == 1 else 'people'}{where} may approve"
         else:
             of = f"Nobody{where} may approve"
+        if self.with_factor:
+            of += f" and {'has' if self.there < 2 else 'have'} the second factor that the rule wants"
         calls = "such a call"
         if self.there >= rule.quorum:
             needed += " besides whoever made the call"
@@ -41,16 +45,23 @@ class TooFew:
         return f"{of}, and {needed}: {calls} waits until its time is over, and {end}."
 
 
-def too_few(rules: Sequence[Rule], there: Mapping[str, int]) -> list[TooFew]:
+def too_few(rules: Sequence[Rule], there: Mapping[str, int], with_factor: Mapping[str, int]) -> list[TooFew]:
     """The rules of the list that ask too few people, also those on trial or off. `there`: the number of people who may
-    approve, by group, and of all of them under the empty name; a group without such people may be left out."""
+    approve, by group, and of all of them under the empty name; a group without such people may be left out.
+    `with_factor`: the same, of those who have a second factor."""
     found = []
     for rule in rules:
         if rule.then is not Then.ASK:
             continue
         needed = rule.quorum + rule.not_requester
-        if (count := there.get(rule.group, 0)) < needed:
-            found.append(TooFew(rule, count))
-        if rule.escalate_to and (count := there.get(rule.escalate_to, 0)) < needed:
-            found.append(TooFew(rule, count, later=True))
+        for group, later in ((rule.group, False), (rule.escalate_to, True)):
+            if later and not group:
+                continue
+            count = there.get(group, 0)
+            # Where too few may approve anyway, that is said, and not what besides they lack.
+            lacking = rule.second_factor and count >= needed
+            if lacking:
+                count = with_factor.get(group, 0)
+            if count < needed:
+                found.append(TooFew(rule, count, later=later, with_factor=lacking))
     return found

@@ -339,6 +339,8 @@ def approval_question(tool: ToolRecord, arguments: dict[str, object], verdict: V
         decided["not_requester"] = True
     if rule.risk is not Risk.LOW:
         decided["risk"] = str(rule.risk)
+    if rule.second_factor:
+        decided["second_factor"] = True
     if rule.sentence:
         decided["sentence"] = filled_in(rule.sentence, arguments, tool.definition.get("inputSchema"))
     if named := named_values(rule, arguments, tool.definition.get("inputSchema")):

@@ -196,7 +196,7 @@ FROM question AS q JOIN task AS t ON t.id = q.task_id JOIN tool AS o ON o.id = t
 WHERE q.task_id = :task ORDER BY q.id DESC LIMIT :most;
 
 -- read fresh: task_votes(task bigint) -> list[tuple[int, Vote]]
-SELECT d.question_id, d.actor, d.verdict, d.reason, d.door, d.at
+SELECT d.question_id, d.actor, d.verdict, d.reason, d.door, d.at, d.second_factor
 FROM decision AS d JOIN question AS q ON q.id = d.question_id
 WHERE q.task_id = :task ORDER BY d.id;
 

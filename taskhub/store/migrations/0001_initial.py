@@ -716,6 +716,7 @@ class Migration(migrations.Migration):
                 ("arguments_digest", models.BinaryField(max_length=32)),
                 ("call_digest", models.BinaryField(max_length=32, null=True)),
                 ("preview_digest", models.BinaryField(max_length=32, null=True)),
+                ("second_factor", models.CharField(db_default="", max_length=16)),
                 ("door", models.CharField(max_length=8)),
                 ("at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 (

@@ -7,6 +7,7 @@
 --   TH013 a preview
 --   TH014 a bypass
 --   TH015 edited arguments
+--   TH016 a second factor
 -- The pairs of states in task_guard repeat taskhub.core.states.PAIRS; a test compares the two.
 
 CREATE OR REPLACE FUNCTION th_who(part text) RETURNS text LANGUAGE sql STABLE AS $$
@@ -305,6 +306,16 @@ BEGIN
        OR NOT FOUND AND NEW.preview_digest IS NOT NULL THEN
         RAISE EXCEPTION 'the preview of question % is still running, or is another', NEW.question_id
             USING ERRCODE = 'TH013';
+    END IF;
+    RETURN NEW;
+END $$;
+
+-- Nobody approves without a second factor where the rule that asked wants one.
+CREATE OR REPLACE FUNCTION decision_has_factor() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT FROM question q WHERE q.id = NEW.question_id AND q.kind = 'approval'
+               AND q.params #>> '{decided,second_factor}' = 'true') THEN
+        RAISE EXCEPTION 'question % is approved with a second factor only', NEW.question_id USING ERRCODE = 'TH016';
     END IF;
     RETURN NEW;
 END $$;

@@ -85,6 +85,9 @@ CREATE TRIGGER decision_stays BEFORE DELETE ON decision FOR EACH ROW EXECUTE FUN
 CREATE TRIGGER decision_sees_preview BEFORE INSERT ON decision FOR EACH ROW
     WHEN (NEW.verdict = 'approve') EXECUTE FUNCTION decision_sees_preview();
 
+CREATE TRIGGER decision_has_factor BEFORE INSERT ON decision FOR EACH ROW
+    WHEN (NEW.verdict = 'approve' AND NEW.second_factor = '') EXECUTE FUNCTION decision_has_factor();
+
 CREATE TRIGGER preview_guard BEFORE UPDATE ON preview FOR EACH ROW
     WHEN (OLD.ended_at IS NOT NULL) EXECUTE FUNCTION preview_guard();
 

@@ -10,10 +10,11 @@ from taskhub.core.rules import Otherwise, Rule, Then
 from taskhub.domain.rules.approvers import too_few
 
 THERE = {"": 4, "ops": 2, "legal": 1}
+WITH_FACTOR = {"": 2, "ops": 1}
 
 
 def told(then: Then = Then.ASK, **parts: Any) -> list[str]:
-    return [few.words for few in too_few([Rule(name="r", when="", then=then, **parts)], THERE)]
+    return [few.words for few in too_few([Rule(name="r", when="", then=then, **parts)], THERE, WITH_FACTOR)]
 
 
 @pytest.mark.parametrize(
@@ -25,6 +26,8 @@ def told(then: Then = Then.ASK, **parts: Any) -> list[str]:
         {"group": "ops", "quorum": 2},
         {"group": "ops", "otherwise": Otherwise.ESCALATE, "escalate_to": "legal"},
         {"then": Then.DENY, "group": "nobody"},
+        {"group": "ops", "second_factor": True},
+        {"quorum": 2, "second_factor": True},
     ],
 )
 def test_where_enough_may_approve_nothing_is_said(parts: dict[str, Any]) -> None:
@@ -68,6 +71,41 @@ def test_where_enough_may_approve_nothing_is_said(parts: dict[str, Any]) -> None
 )
 def test_where_too_few_may_approve_it_says_what_follows(parts: dict[str, Any], words: str) -> None:
     assert told(**parts) == [words]
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        (
+            {"group": "ops", "quorum": 2},
+            "Only 1 person in the group ops may approve and has the second factor that the rule wants, and 2 are"
+            " needed: such a call waits until its time is over, and is then denied.",
+        ),
+        (
+            {"group": "legal"},
+            "Nobody in the group legal may approve and has the second factor that the rule wants, and 1 is needed: such"
+            " a call waits until its time is over, and is then denied.",
+        ),
+        (
+            {"quorum": 3},
+            "Only 2 people may approve and have the second factor that the rule wants, and 3 are needed: such a call"
+            " waits until its time is over, and is then denied.",
+        ),
+        # Where too few may approve at all, that comes first.
+        (
+            {"group": "legal", "quorum": 2},
+            "Only 1 person in the group legal may approve, and 2 are needed: such a call waits until its time is over,"
+            " and is then denied.",
+        ),
+        (
+            {"otherwise": Otherwise.ESCALATE, "escalate_to": "legal"},
+            "If nobody decides in time: nobody in the group legal may approve and has the second factor that the rule"
+            " wants, and 1 is needed: such a call is then denied.",
+        ),
+    ],
+)
+def test_people_without_the_second_factor_that_a_rule_wants_do_not_count(parts: dict[str, Any], words: str) -> None:
+    assert told(second_factor=True, **parts) == [words]
 
 
 def test_both_groups_are_looked_at() -> None:

@@ -72,10 +72,13 @@ def remove_own(caller: Caller) -> bool:
 
 def remove_of(caller: Caller, user_id: int) -> tuple[str, bool]:
     """Remove the second factor of a person, who lost it. Returns their username, and whether they had one. Neither of
-    the two decides on calls that were made before. Raises `Forbidden` or `NotFound`."""
+    the two decides on calls that were made before. Raises `Forbidden`, `NotFound`, or `Refused` for their own, for
+    which they type their password (`remove_own`)."""
     caller.require("settings.view", f"remove the second factor of person {user_id}")
     if user_id >= 2**63:
         raise NotFound("No such person.")
+    if caller.person is not None and caller.person.user_id == user_id:
+        raise Refused("Remove your own second factor under your account.")
     return factors.remove_of(tenant_id=caller.tenant_id, user_id=user_id, actor=caller.actor)
 
 

@@ -238,9 +238,13 @@ def test_an_admin_sees_who_has_one_and_removes_it(tenant: Tenant, admin: Client)
     rows = words(admin.get("/settings/").content.decode())
     assert "ada approver none yes never" in rows
     assert "root (you) admin none none" in rows
+    remove = f"/settings/people/{ada.user_id}/factor"
+    for response in (admin.get(f"/settings/?person={ada.user_id}&do=factor"), admin.post(remove)):
+        assert response["Location"].startswith("/accounts/reauthenticate/?next=%2Fsettings%2F%3Fperson%3D")
+    types_password(admin)
     asked = admin.get(f"/settings/?person={ada.user_id}&do=factor")
     assert "Remove the second factor of ada?" in words(asked.content.decode())
-    done = admin.post(f"/settings/people/{ada.user_id}/factor", follow=True)
+    done = admin.post(remove, follow=True)
     assert "ada signs in with the password alone." in words(done.content.decode())
     assert is_in(types_name_and_password(ada))
     [event] = Event.objects.filter(action="person.factor.removed")
@@ -248,9 +252,13 @@ def test_an_admin_sees_who_has_one_and_removes_it(tenant: Tenant, admin: Client)
     # As with a password that somebody else sets, it counts for no call of before.
     assert Membership.objects.get(user_id=ada.user_id).granted_at.year > 2020
     assert Membership.objects.get(user__username="root").governed_at is not None
-    again = admin.post(f"/settings/people/{ada.user_id}/factor", follow=True)
+    again = admin.post(remove, follow=True)
     assert "ada had no second factor." in words(again.content.decode())
     assert admin.post(f"/settings/people/{make_person('viewer').user_id}/factor").status_code == 404
+    root = User.objects.get(username="root")
+    own = admin.post(f"/settings/people/{root.pk}/factor")
+    assert own.status_code == 409
+    assert "under your account" in words(own.content.decode())
 
 
 def test_whoever_is_removed_and_comes_back_has_none(tenant: Tenant, admin: Client) -> None:

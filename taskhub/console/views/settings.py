@@ -8,6 +8,7 @@ from typing import Any, Final
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 from django.views.decorators.http import require_POST, require_safe
 
@@ -15,6 +16,7 @@ from taskhub.console import query
 from taskhub.console.access import page
 from taskhub.console.forms.people import PasswordForm, PersonForm, RoleForm
 from taskhub.console.requests import ConsoleRequest
+from taskhub.console.views.factors import password_first
 from taskhub.control import factors, people
 from taskhub.core import permissions as gate
 from taskhub.core.errors import Invalid, NotFound, Refused
@@ -55,6 +57,10 @@ class Made:
 def settings_page(request: ConsoleRequest) -> HttpResponse:
     """The whole page; the parameter `person` opens one person's form, and `do` the confirmation of an action on
     them."""
+    if query.choice(request, "do", ("factor",)) and (
+        found := password_first(request, f"{request.get_full_path()}#confirm")
+    ):
+        return found
     return _page(request)
 
 
@@ -138,7 +144,9 @@ def person_password(request: ConsoleRequest, pk: int) -> HttpResponse:
 @page("settings.view")
 @require_POST
 def person_factor(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """Remove a person's second factor."""
+    """Remove a person's second factor, after one's own password."""
+    if found := password_first(request, f"{reverse('settings')}?person={pk}&do=factor#confirm"):
+        return found
     name, done = factors.remove_of(request.caller, pk)
     messages.success(request, f"{name} signs in with the password alone." if done else f"{name} had no second factor.")
     return redirect("settings")

@@ -456,8 +456,8 @@ def _why_waiting(question: TaskQuestion) -> Told:
 
 
 def moments(events: Sequence[TaskEvent]) -> tuple[Moment, ...]:
-    """The history, newest event first."""
-    return tuple(_moment(event) for event in reversed(events))
+    """The history, newest event first. Without the event of each question, since what it changed is in the history."""
+    return tuple(_moment(event) for event in reversed(events) if event.action != "question.asked")
 
 
 def _moment(event: TaskEvent) -> Moment:

@@ -415,6 +415,13 @@ CREATE SEQUENCE public.event_id_seq
 
 ALTER SEQUENCE public.event_id_seq OWNED BY public.event.id;
 
+CREATE TABLE public.feed_consumer (
+    name character varying(32) NOT NULL,
+    xid bigint NOT NULL,
+    event_id bigint NOT NULL,
+    moved_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
 CREATE TABLE public.grant_request (
     id bigint NOT NULL,
     state_digest character varying(64) NOT NULL,
@@ -1163,6 +1170,9 @@ ALTER TABLE ONLY public.dismissed_proposal
 ALTER TABLE ONLY public.event
     ADD CONSTRAINT event_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.feed_consumer
+    ADD CONSTRAINT feed_consumer_pkey PRIMARY KEY (name);
+
 ALTER TABLE ONLY public.grant_request
     ADD CONSTRAINT grant_request_pkey PRIMARY KEY (id);
 
@@ -1361,6 +1371,8 @@ CREATE INDEX event_newest ON ONLY public.event USING btree (tenant_id, id DESC);
 
 CREATE INDEX event_by_transaction ON ONLY public.event USING btree (xid, id);
 
+CREATE INDEX feed_consumer_name_ec731fff_like ON public.feed_consumer USING btree (name varchar_pattern_ops);
+
 CREATE INDEX grant_request_by_id_3c2a3966 ON public.grant_request USING btree (by_id);
 
 CREATE INDEX grant_request_context_id_3aa2138e ON public.grant_request USING btree (context_id);
@@ -1534,6 +1546,8 @@ CREATE TRIGGER event_append_only BEFORE DELETE OR UPDATE ON public.event FOR EAC
 CREATE TRIGGER event_no_truncate BEFORE TRUNCATE ON public.event FOR EACH STATEMENT EXECUTE FUNCTION public.append_only();
 
 CREATE TRIGGER event_no_truncate BEFORE TRUNCATE ON public.event_1 FOR EACH STATEMENT EXECUTE FUNCTION public.append_only();
+
+CREATE TRIGGER feed_consumer_guard BEFORE UPDATE ON public.feed_consumer FOR EACH ROW EXECUTE FUNCTION public.feed_consumer_guard();
 
 CREATE TRIGGER membership_admin_leaves AFTER DELETE ON public.membership FOR EACH ROW WHEN (((old.role)::text = 'admin'::text)) EXECUTE FUNCTION public.membership_keeps_admin();
 

@@ -187,7 +187,7 @@ def attempts(shop: Shop, task: str) -> list[str]:
 def says(shop: Shop, task: str) -> list[tuple[Any, ...]]:
     return shop.hub.sql(
         "SELECT e.action, e.actor, e.reason FROM event e JOIN task t ON t.id = e.task_id"
-        " WHERE t.public_id = %s AND e.action LIKE 'question.%%' ORDER BY e.id",
+        " WHERE t.public_id = %s AND e.action LIKE 'question.%%' AND e.action <> 'question.asked' ORDER BY e.id",
         [task],
     )
 

@@ -57,7 +57,11 @@ EVENTS: Final[dict[str, Shape]] = {
         "A worker that had lost the task wrote, and nothing changed.", after="write epoch current state"
     ),
     "task.deleted": Shape("The client wants the task forgotten (SEP-1686); it stays in the console.", after="task"),
-    # questions: recorded by the database function that stores the answer
+    # questions: recorded by the database functions that open them and store their answers
+    "question.asked": Shape(
+        "A question was opened: to people, to the client, or to either, by `audience`.",
+        after="key kind audience quorum group?",
+    ),
     "question.approve": Shape("A person approved the call.", after=_VERDICT),
     "question.reject": Shape("A person rejected the call.", after=_VERDICT),
     "question.accept": Shape("A form was filled in, or a page visited.", after=_VERDICT),

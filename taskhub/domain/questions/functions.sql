@@ -32,7 +32,8 @@ $$;
 
 -- Opens questions. For an approval it stores the present definition of the tool, which people are shown, and the digest
 -- of all that they approve; the digests go into the event of the decision. If its rule has a preview, that is due then.
--- If the rule reminds people, they are reminded of each approval that it asks for, unless its time is over before.
+-- If the rule reminds people, they are reminded of each approval that it asks for, unless its time is over before. Each
+-- question is an event, of whoever made it be asked.
 CREATE OR REPLACE FUNCTION th_open_questions(p_task bigint, p_tenant bigint, p_questions json, p_live boolean)
 RETURNS void LANGUAGE sql AS $$
     WITH opened AS (
@@ -50,7 +51,17 @@ RETURNS void LANGUAGE sql AS $$
             (q ->> 'due_seconds')::float8, (q #>> '{params,decided,expires_minutes}')::float8 * 60, 86400) AS due,
             CASE WHEN q ->> 'kind' = 'approval' THEN (q #>> '{params,decided,remind_minutes}')::float8 * 60 END
             AS remind) n
-    RETURNING id, kind, params
+    RETURNING id, key, kind, params, audience, quorum, "group"
+    ), recorded AS (
+        INSERT INTO event (tenant_id, task_id, action, actor, door, address, context_id, user_id, target, after)
+        SELECT p_tenant, p_task, 'question.asked', coalesce(w ->> 'name', session_user), coalesce(w ->> 'door', 'sql'),
+               coalesce(w ->> 'address', ''), t.context_id, (w ->> 'user_id')::bigint, t.tool_name,
+               jsonb_strip_nulls(jsonb_build_object('key', n.key, 'kind', n.kind, 'audience', n.audience,
+                                                    'quorum', n.quorum, 'group', nullif(n."group", '')))
+        FROM opened n JOIN task t ON t.id = p_task
+        CROSS JOIN LATERAL (SELECT coalesce(nullif(current_setting('th.who', true), ''), '{}')::jsonb) AS given (who)
+        CROSS JOIN LATERAL (SELECT coalesce(who -> 'tasks' -> t.public_id, who)) AS actor (w)
+        ORDER BY n.id
     ), due AS (
         INSERT INTO preview (question_id)
         SELECT n.id FROM opened n WHERE n.kind = 'approval' AND n.params #> '{decided,preview}' IS NOT NULL

@@ -160,18 +160,22 @@ WITH stored AS (
            CASE e.door WHEN 'client' THEN c.name WHEN 'worker' THEN t.worker ELSE 'made-up' END, e.door, t.context_id,
            t.tool_name, CASE WHEN e.before <> '' THEN jsonb_build_object('state', e.before) END,
            CASE WHEN e.epoch IS NULL THEN jsonb_build_object('key', t.asked, 'kind', t.asked)
+                    || CASE WHEN e.action = 'question.asked' THEN '{"audience": "operator", "quorum": 1}'::jsonb
+                            ELSE '{}' END
                 ELSE th_shown(e.state, CASE WHEN e.version = t.version THEN t.message ELSE '' END, e.epoch) END
-           || CASE WHEN e.before = '' THEN th_digests(t.arguments_digest, coalesce(t.definition_digest, t.tool_digest))
-                   ELSE '{}' END,
+           || CASE WHEN e.before = '' AND e.action <> 'question.asked'
+                   THEN th_digests(t.arguments_digest, coalesce(t.definition_digest, t.tool_digest)) ELSE '{}' END,
            t.created_at + t.lasts * e.part
     FROM {lived} AS t
     JOIN auth_context AS c ON c.id = t.context_id
     CROSS JOIN LATERAL (VALUES
         (true, 1, 'task.created', '', CASE WHEN t.asked = 'approval' THEN 'input_required' ELSE 'queued' END, 0, 0,
          'client'),
+        (t.asked = 'approval', NULL, 'question.asked', '', '', NULL, 0, 'client'),
         (t.asked = 'elicitation' OR t.asked = '' AND (t.ran OR t.state = 'working'), 2, 'task.claimed', 'queued',
          'working', 1, 0.05, 'worker'),
         (t.asked = 'elicitation', 3, 'task.asked', 'working', 'input_required', 1, 0.1, 'worker'),
+        (t.asked = 'elicitation', NULL, 'question.asked', '', '', NULL, 0.1, 'worker'),
         (t.answer = 'answered', NULL, CASE WHEN t.asked = 'approval' THEN 'question.approve' ELSE 'question.accept' END,
          '', '', NULL, 0.5, 'web'),
         (t.answer = 'answered', CASE WHEN t.asked = 'approval' THEN 2 ELSE 4 END, 'task.answered', 'input_required',

@@ -117,6 +117,18 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="FeedConsumer",
+            fields=[
+                ("name", models.CharField(max_length=32, primary_key=True, serialize=False)),
+                ("xid", models.BigIntegerField()),
+                ("event_id", models.BigIntegerField()),
+                ("moved_at", models.DateTimeField(db_default=models.Func(function="clock_timestamp"))),
+            ],
+            options={
+                "db_table": "feed_consumer",
+            },
+        ),
+        migrations.CreateModel(
             name="Tenant",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),

@@ -2,6 +2,7 @@
 
 from taskhub.store.models.audit import Event, Seal
 from taskhub.store.models.credentials import GrantRequest, ServerGrant, ServerOAuth
+from taskhub.store.models.feed import FeedConsumer
 from taskhub.store.models.oauth import Application, Consent, TokenFamily
 from taskhub.store.models.offers import Interest, Offer, Relay
 from taskhub.store.models.people import AccessToken, AuthContext, CodeUse, LearnedPatience, Membership, SignIn, Tenant
@@ -35,6 +36,7 @@ __all__ = [
     "Deferred",
     "DismissedProposal",
     "Event",
+    "FeedConsumer",
     "GrantRequest",
     "Interest",
     "LearnedPatience",

@@ -8,6 +8,7 @@
 --   TH014 a bypass
 --   TH015 edited arguments
 --   TH016 a second factor
+--   TH017 a place in the feed
 -- The pairs of states in task_guard repeat taskhub.core.states.PAIRS; a test compares the two.
 
 CREATE OR REPLACE FUNCTION th_who(part text) RETURNS text LANGUAGE sql STABLE AS $$
@@ -366,5 +367,14 @@ BEGIN
         RAISE EXCEPTION 'bypass % ends once and changes in no other way', OLD.id USING ERRCODE = 'TH014';
     END IF;
     NEW.ended_at := least(clock_timestamp(), OLD.ends_at);
+    RETURN NEW;
+END $$;
+
+-- A consumer of the feed goes forward only: further back it would do everything twice.
+CREATE OR REPLACE FUNCTION feed_consumer_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF (NEW.xid, NEW.event_id) < (OLD.xid, OLD.event_id) THEN
+        RAISE EXCEPTION 'consumer % of the feed does not go back', OLD.name USING ERRCODE = 'TH017';
+    END IF;
     RETURN NEW;
 END $$;

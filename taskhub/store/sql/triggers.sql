@@ -142,3 +142,5 @@ CREATE TRIGGER membership_admin_leaves AFTER DELETE ON membership
 
 CREATE TRIGGER auth_user_admin_disabled AFTER UPDATE OF is_active ON auth_user
     FOR EACH ROW WHEN (OLD.is_active AND NOT NEW.is_active) EXECUTE FUNCTION auth_user_keeps_admin();
+
+CREATE TRIGGER feed_consumer_guard BEFORE UPDATE ON feed_consumer FOR EACH ROW EXECUTE FUNCTION feed_consumer_guard();

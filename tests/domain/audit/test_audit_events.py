@@ -53,6 +53,7 @@ IN_DATABASE = {
     "task.left",
     "task.joined",
     *(f"question.{verdict}" for verdict in VERDICTS),
+    "question.asked",
     "question.edited",
     "question.undecided",
     "question.reminded",

@@ -385,10 +385,11 @@ def test_by_policy_people_are_asked_after_a_programs_no(world: World, action: st
     assert Question.objects.get(task_id=task_id, key="q").due_at == due, "it is due when it was"
     events = Event.objects.filter(task_id=task_id, action__startswith="question.").order_by("id")
     assert [(event.action, event.door, event.reason) for event in events] == [
+        *[("question.asked", "worker", "")] * 2,
         (f"question.{action}", "client", "By the program itself, within a second of being asked"),
         ("question.passed.on", "policy", "The client's program declined by itself"),
     ]
-    assert (events[1].before, events[1].after) == (
+    assert (events[3].before, events[3].after) == (
         {"audience": str(audience)},
         {"audience": "operator", "key": "q", "kind": "elicitation"},
     )

@@ -36,7 +36,8 @@ def says(task: TaskRecord, question: OpenQuestion, verdict: str, actor: Actor) -
 
 
 def recorded(task: TaskRecord) -> list[tuple[str, str, str, str]]:
-    found = Event.objects.filter(task_id=task.id, action__startswith="question.").order_by("id")
+    found = Event.objects.filter(task_id=task.id, action__startswith="question.")
+    found = found.exclude(action="question.asked").order_by("id")
     return [(event.action, event.actor, event.door, event.reason) for event in found]
 
 

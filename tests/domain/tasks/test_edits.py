@@ -118,7 +118,12 @@ def test_the_log_names_the_arguments_and_the_digests_of_what_was_approved() -> N
     digest = hashlib.sha256(b'{"text":"bye"}').hexdigest()
     call = bytes(second.call_digest or b"").hex()
     assert call != bytes(first.call_digest or b"").hex()
-    change, approval = Event.objects.filter(task_id=task.id, action__startswith="question.").order_by("id")
+    told = Event.objects.filter(task_id=task.id, action__startswith="question.").order_by("id")
+    before, asked, change, approval = told
+    assert [(event.action, (event.after or {})["key"]) for event in (before, asked)] == [
+        ("question.asked", "approval"),
+        ("question.asked", "approval-2"),
+    ]
     shown = {"arguments_sha256": digest, "call_sha256": call, "definition_sha256": "0" * 64}
     assert change.action == "question.edited"
     assert change.after == {"key": "approval", "kind": "approval", "asked": "approval-2", "edited": ["text"], **shown}

@@ -88,7 +88,7 @@ def test_denied_the_agent_reads_why_and_the_tool_does_not_run(world: World) -> N
     digest = Question.objects.get(task_id=task.id).call_digest
     assert digest is not None
     assert (event.after["call_sha256"], decision.call_digest) == (bytes(digest).hex(), digest)
-    assert kit.actions(task.id) == ["task.created", "question.undecided", "task.finished"]
+    assert kit.actions(task.id) == ["task.created", "question.asked", "question.undecided", "task.finished"]
     assert sweep() == 0
 
 
@@ -105,7 +105,7 @@ def test_allowed_it_runs_and_is_on_record_as_the_rules_doing(world: World) -> No
         "allow",
         None,
     )
-    assert kit.actions(task.id) == ["task.created", "question.undecided", "task.answered"]
+    assert kit.actions(task.id) == ["task.created", "question.asked", "question.undecided", "task.answered"]
     assert "question.approve" not in kit.actions(task.id)
     assert kit.claim_one().task_id == task.id
 

@@ -1,0 +1,48 @@
+-- The feed of committed events. The format of this file: taskhub/store/statements.py.
+
+-- The events that can be read for good: no event can still appear below the snapshot's xmin. A transaction that commits
+-- late, with a lower event id than others, has a position above it until then.
+/* fragment: committed
+e.xid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint + event_shift()
+*/
+
+-- read: feed_waits(consumer text) -> bool | None
+-- Whether events follow the consumer's place; nothing if it has none. Locks nothing, so that an idle consumer writes
+-- nothing.
+SELECT exists(SELECT FROM event AS e WHERE (e.xid, e.id) > (c.xid, c.event_id) AND {committed})
+FROM feed_consumer AS c WHERE c.name = :consumer;
+
+-- write: begin_feed(consumer text) -> None
+INSERT INTO feed_consumer (name, xid, event_id)
+SELECT :consumer, coalesce(last.xid, 0), coalesce(last.id, 0)
+FROM (SELECT 1) AS one
+LEFT JOIN LATERAL (
+    SELECT e.xid, e.id FROM event AS e WHERE {committed} ORDER BY e.xid DESC, e.id DESC LIMIT 1
+) AS last ON true
+ON CONFLICT (name) DO NOTHING;
+
+-- write: take_feed(consumer text, most int) -> _Reach | None
+-- Locks the consumer's place until the transaction ends; nothing if another process has it.
+WITH held AS (
+    SELECT c.xid, c.event_id FROM feed_consumer AS c WHERE c.name = :consumer FOR UPDATE SKIP LOCKED
+)
+SELECT h.xid AS after_xid, h.event_id AS after_id, r.xid AS to_xid, r.id AS to_id,
+       coalesce(r.looked_at, 0)::int AS looked_at
+FROM held AS h
+LEFT JOIN LATERAL (
+    SELECT n.xid, n.id, count(*) OVER () AS looked_at
+    FROM (
+        SELECT e.xid, e.id FROM event AS e
+        WHERE (e.xid, e.id) > (h.xid, h.event_id) AND {committed}
+        ORDER BY e.xid, e.id LIMIT :most
+    ) AS n
+    ORDER BY n.xid DESC, n.id DESC LIMIT 1
+) AS r ON true;
+
+-- read: feed_events(after_xid bigint, after_id bigint, to_xid bigint, to_id bigint, actions text[]) -> list[FeedEvent]
+SELECT e.id, e.tenant_id, e.task_id, e.action, e.actor, e.user_id, e.reason, e.after, e.at FROM event AS e
+WHERE (e.xid, e.id) > (:after_xid, :after_id) AND (e.xid, e.id) <= (:to_xid, :to_id) AND e.action = any(:actions)
+ORDER BY e.xid, e.id;
+
+-- write: move_in_feed(consumer text, xid bigint, event bigint) -> None
+UPDATE feed_consumer SET xid = :xid, event_id = :event, moved_at = clock_timestamp() WHERE name = :consumer;

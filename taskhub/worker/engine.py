@@ -50,6 +50,7 @@ from taskhub.domain.tasks.sweep import sweep
 from taskhub.domain.workers.writes import goodbye, heartbeat
 from taskhub.lib.ending import show_threads
 from taskhub.lib.lanes import Lanes
+from taskhub.notify.webhooks.sending import Sender
 from taskhub.store.call import explained
 from taskhub.store.functions import NewerSchemaError, check_newer
 from taskhub.store.listener import listen
@@ -58,6 +59,7 @@ from taskhub.worker.breakers import Breakers
 from taskhub.worker.chores import Chores
 from taskhub.worker.claiming import CLAIM_SECONDS, Slots
 from taskhub.worker.connection_tests import make_test
+from taskhub.worker.notices import Notices
 from taskhub.worker.outcome_checks import make_check
 from taskhub.worker.polling import Polls
 from taskhub.worker.previews import Previews
@@ -72,6 +74,8 @@ HEARTBEAT_SECONDS = 5.0
 SWEEP_SECONDS = 5.0
 SEAL_SECONDS = 5.0
 """Seconds between two sealings of new events of the audit log."""
+NOTICES_SECONDS = 1.0
+"""Seconds between two looks for messages to receivers outside."""
 FOLLOW_SECONDS = 30.0
 TIMINGS_SECONDS = 5.0
 MEMORY_SECONDS = 10.0
@@ -106,6 +110,7 @@ class Engine:
         runner.on_deferred = self.polls.expect
         self.previews = Previews(self.name, runner, self.actor)
         runner.preview = self.previews.again
+        self.notices = Notices(self.lanes, Sender(f"TaskHub/{settings.VERSION}"))
         self.servers.on_leave = self.polls.leave
         self.servers.on_task_changed, self.servers.on_task_said = self.polls.changed, self.polls.said
         self._on_beat, self._on_stop = on_beat, on_stop
@@ -139,6 +144,8 @@ class Engine:
         self.chores.every("outcome checks", SWEEP_SECONDS, self._check_outcomes)
         self.chores.every("previews", SWEEP_SECONDS, self.previews.look)
         self.chores.every("seal", SEAL_SECONDS, self._seal)
+        self.chores.every("feed", NOTICES_SECONDS, self.notices.read)
+        self.chores.every("notices", NOTICES_SECONDS, self.notices.look)
         self.chores.every("timings", TIMINGS_SECONDS, self.timings.store)
         self.chores.every("memory", MEMORY_SECONDS, self.servers.weigh)
         self.chores.every("grants", GRANTS_SECONDS, self.servers.grants.prune)
@@ -160,6 +167,7 @@ class Engine:
             jobs.stop()
             await self.chores.end()
             await self.previews.close()
+            await self.notices.close()
             await self.servers.close()
             await self.breakers.close()
             try:

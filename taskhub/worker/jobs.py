@@ -22,6 +22,7 @@ from taskhub.core.states import Door
 from taskhub.domain.audit.partitions import turn_part
 from taskhub.domain.audit.seal import seal_events
 from taskhub.domain.audit.verify import record_verdict, verify_audit
+from taskhub.domain.notices.outbox import purge_notices
 from taskhub.domain.oauth import applications
 from taskhub.domain.people.browser_sessions import purge_sign_ins
 from taskhub.domain.permits.writes import purge_permits
@@ -70,13 +71,14 @@ async def run() -> None:
 @django_app.periodic(cron="7 * * * *")
 @django_app.task(name="taskhub.purge", queue=QUEUE, queueing_lock="purge")
 def purge_old(timestamp: int) -> None:
-    """Delete old rows in batches: ended tasks past the retention, unused sessions of clients, ended sessions at
-    servers, lines of commands, expired permits, streams that can no longer be resumed, and expired browser sessions. If
-    deleting one kind fails, the others are still deleted, and then the job fails, which `doctor` reports."""
+    """Delete old rows in batches: ended tasks and notices past the retention, unused sessions of clients, ended sessions
+    at servers, lines of commands, expired permits, streams that can no longer be resumed, and expired browser sessions.
+    If deleting one kind fails, the others are still deleted, and then the job fails, which `doctor` reports."""
     try:
         run_each(
             {
                 "purging tasks": lambda: _all(lambda: purge(retention_days=settings.TASKHUB_RETENTION_DAYS)),
+                "purging notices": lambda: _all(lambda: purge_notices(retention_days=settings.TASKHUB_RETENTION_DAYS)),
                 "purging sessions": lambda: _all(lambda: purge_sessions(idle_days=IDLE_DAYS)),
                 "purging sessions at servers": lambda: _all(purge_upstream_sessions),
                 "purging lines of commands": lambda: _all(purge_lines),

@@ -25,6 +25,7 @@ from taskhub.control import (
     rules,
     servers,
     tasks,
+    webhooks,
 )
 from taskhub.control.caller import Caller, of_person, of_shell
 from taskhub.core.errors import Forbidden, Invalid, NotFound
@@ -36,6 +37,7 @@ from taskhub.domain.catalogue.edits import ServerEdit
 from taskhub.domain.catalogue.server_files import FileServer
 from taskhub.domain.catalogue.spec import parse_spec
 from taskhub.domain.clients.tokens import issue_token
+from taskhub.domain.notices.webhooks import Wanted
 from taskhub.domain.oauth.applications import add_application
 from taskhub.domain.questions import inbox
 from taskhub.domain.questions.answer import AnswerOutcome
@@ -52,6 +54,7 @@ def no_secrets(kind: str, name: str) -> str:
     raise AssertionError
 
 
+HOOK = Wanted("new", "https://receiver.example/hook", ["task.failed"])
 USE_CASES: dict[str, tuple[set[str], UseCase]] = {
     "tasks.cancel_task": ({"operator", "admin"}, lambda by, on: tasks.cancel_task(by, on.task)),
     "tasks.rerun_task": ({"operator", "admin"}, lambda by, on: tasks.rerun_task(by, on.ended)),
@@ -161,6 +164,18 @@ USE_CASES: dict[str, tuple[set[str], UseCase]] = {
         lambda by, on: applications.set_application_locked(by, on.application, locked=True),
     ),
     "applications.remove_application": (ADMINS, lambda by, on: applications.remove_application(by, on.application)),
+    "webhooks.add_webhook": (ADMINS, lambda by, on: webhooks.add_webhook(by, HOOK)),
+    "webhooks.change_webhook": (ADMINS, lambda by, on: webhooks.change_webhook(by, on.webhook, HOOK)),
+    "webhooks.set_webhook_enabled": (
+        ADMINS,
+        lambda by, on: webhooks.set_webhook_enabled(by, on.webhook, enabled=False),
+    ),
+    "webhooks.remove_webhook": (ADMINS, lambda by, on: webhooks.remove_webhook(by, on.webhook)),
+    "webhooks.renew_webhook_secret": (ADMINS, lambda by, on: webhooks.renew_webhook_secret(by, on.webhook)),
+    "webhooks.test_webhook": (ADMINS, lambda by, on: webhooks.test_webhook(by, on.webhook)),
+    "webhooks.send_again": (ADMINS, lambda by, on: webhooks.send_again(by, on.webhook, on.message)),
+    "webhooks.find_webhook": (ADMINS, lambda by, on: webhooks.find_webhook(by, on.webhook)),
+    "webhooks.webhook_log": (ADMINS, lambda by, on: webhooks.webhook_log(by, on.webhook)),
     "audit.begin_export": ({"auditor", "admin"}, lambda by, on: audit.begin_export(by, form="csv", query={})),
 }
 OF_ONE = {
@@ -183,6 +198,7 @@ OF_ONE = {
 """Tried where a consent is made, or a grant: tests/domain/oauth, tests/console/test_applications_page.py,
 tests/console/test_server_oauth.py, tests/console/test_factor_pages.py."""
 READS = {
+    "webhooks.list_webhooks",
     "configuration.export_configuration",
     "applications.find_application",
     "clients.find_client",
@@ -213,6 +229,7 @@ NOTHING_ELSEWHERE = {
     "rules.try_rules",
     "people.add_person",
     "applications.add_application",
+    "webhooks.add_webhook",
     "audit.begin_export",
 }
 """What makes something new in the caller's own tenant."""
@@ -242,6 +259,7 @@ def everything(tenant: Any, of: str = "") -> SimpleNamespace:
         actor=shell.actor,
     )
     reader = make_person("admin", tenant)
+    webhook = webhooks.add_webhook(shell, Wanted("ours", HOOK.url, HOOK.kinds))[0]
 
     def question(task_id: int) -> Callable[[Caller], inbox.InboxItem]:
         def read(by: Caller) -> inbox.InboxItem:
@@ -268,6 +286,8 @@ def everything(tenant: Any, of: str = "") -> SimpleNamespace:
         person=person.user_id,
         username=person.username,
         application=application,
+        webhook=webhook,
+        message=webhooks.test_webhook(shell, webhook),
     )
 
 
@@ -286,7 +306,7 @@ def rows() -> list[tuple[Any, ...]]:
     """Everything that a use case could change, but for what is on record about refusals."""
     found: list[tuple[Any, ...]] = []
     tables = ("task", "question", "decision", "access_token", "auth_context", "server", "tool", "membership")
-    for table in (*tables, "rule_version", "bypass"):
+    for table in (*tables, "rule_version", "bypass", "webhook", "notice"):
         with connection.cursor() as cursor:
             cursor.execute(f"SELECT t::text FROM {table} AS t ORDER BY 1")
             found += cursor.fetchall()

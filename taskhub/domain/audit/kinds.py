@@ -20,6 +20,7 @@ class Shape(NamedTuple):
 _TASK: Final = "state message epoch"
 _VERDICT: Final = "key kind edited? arguments_sha256? definition_sha256? call_sha256? preview_sha256? second_factor?"
 _GIVEN: Final = "headers? environment? directory? own_process? connect_seconds? calls_at_once? review? pinned?"
+_WEBHOOK: Final = "origin kinds client"
 _APPLICATION: Final = "client_id name type redirects"
 
 EVENTS: Final[dict[str, Shape]] = {
@@ -257,6 +258,19 @@ EVENTS: Final[dict[str, Shape]] = {
     "application.removed": Shape("An application was forgotten.", before=_APPLICATION),
     "application.blocked": Shape("An application is locked out."),
     "application.unblocked": Shape("An application may sign people in again."),
+    # receivers of news
+    "webhook.added": Shape("An address gets news of events from now on.", after=_WEBHOOK),
+    "webhook.changed": Shape(
+        "A webhook gets other news, or has another name. `moved`: its address is another.",
+        _WEBHOOK,
+        f"{_WEBHOOK} moved",
+    ),
+    "webhook.enabled": Shape("A webhook gets news again."),
+    "webhook.disabled": Shape("A webhook gets no news any more: somebody, or its receiver, wanted it so."),
+    "webhook.removed": Shape("A webhook was removed, with its address, secret and log.", _WEBHOOK),
+    "webhook.secret.renewed": Shape("A webhook has a new secret; the one before signs too for a day."),
+    "webhook.tested": Shape("Somebody sent a test to a webhook."),
+    "webhook.sent.again": Shape("Somebody had a message sent to a webhook again.", after="message"),
     # the log itself
     "audit.exported": Shape("Somebody took events away.", after="query up_to"),
     "audit.archived": Shape(

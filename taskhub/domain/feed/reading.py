@@ -47,6 +47,12 @@ _BEGIN = statements.none("begin_feed")
 _TAKE = statements.maybe("take_feed", _Reach)
 _EVENTS = statements.many("feed_events", FeedEvent)
 _MOVE = statements.none("move_in_feed")
+_LAG = statements.one("feed_lag", float)
+
+
+def feed_lag() -> float:
+    """The age in seconds of the oldest event that a consumer has still to look at; 0 if there is none."""
+    return max(0.0, _LAG())
 
 
 def begin_feed(consumer: str) -> None:

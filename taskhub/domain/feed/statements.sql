@@ -46,3 +46,12 @@ ORDER BY e.xid, e.id;
 
 -- write: move_in_feed(consumer text, xid bigint, event bigint) -> None
 UPDATE feed_consumer SET xid = :xid, event_id = :event, moved_at = clock_timestamp() WHERE name = :consumer;
+
+-- read fresh: feed_lag() -> float
+-- The age in seconds of the oldest event that a consumer has not looked at; 0 without consumers. Events of transactions
+-- that are still open count as well.
+SELECT coalesce(max(extract(EPOCH FROM statement_timestamp() - next.at)), 0)::float8
+FROM feed_consumer AS c
+CROSS JOIN LATERAL (
+    SELECT e.at FROM event AS e WHERE (e.xid, e.id) > (c.xid, c.event_id) ORDER BY e.xid, e.id LIMIT 1
+) AS next;

@@ -10,6 +10,8 @@ from django.db.models import Count
 
 from taskhub.core.errors import DiskFull
 from taskhub.core.states import TERMINAL, State
+from taskhub.domain.feed.reading import feed_lag
+from taskhub.domain.notices.outbox import backlog as notices
 from taskhub.domain.workers.reads import live_workers, queue
 from taskhub.store import room, session, statements
 from taskhub.store.models import Server, Task, Tenant
@@ -87,6 +89,7 @@ def backlog() -> list[tuple[str, str, list[tuple[dict[str, str], float]]]]:
     waiting = queue(None)
     age = max(0.0, (datetime.now(UTC) - waiting.oldest_at).total_seconds()) if waiting.oldest_at else 0.0
     connections, most = _CONNECTIONS()
+    waiting_notices = notices()
     return [
         ("taskhub_tasks_live", "Live tasks by state", [({"state": state}, count) for state, count in states.items()]),
         ("taskhub_oldest_queued_seconds", "How long the oldest call that could run waits for a worker", [({}, age)]),
@@ -107,6 +110,9 @@ def backlog() -> list[tuple[str, str, list[tuple[dict[str, str], float]]]]:
             [({}, Server.objects.filter(enabled=True, open_since__isnull=False).count())],
         ),
         ("taskhub_seal_lag_seconds", "Age of the oldest audit event that no seal holds", [({}, _SEAL_LAG())]),
+        ("taskhub_feed_lag_seconds", "Age of the oldest event whose news was not queued yet", [({}, feed_lag())]),
+        ("taskhub_messages_due", "Messages to webhooks that wait, counted to 10,000", [({}, waiting_notices.due)]),
+        ("taskhub_webhooks_failing", "Webhooks that do not answer", [({}, waiting_notices.failing)]),
         ("taskhub_database_connections", "Sessions at the database", [({}, connections)]),
         ("taskhub_database_connections_most", "Sessions its server takes, for all databases", [({}, most)]),
     ]

@@ -12,7 +12,9 @@ from django.db.migrations.executor import MigrationExecutor
 from taskhub.domain.audit.reads import verifications
 from taskhub.domain.audit.seal_reads import misplaced, seal_state, unsealed
 from taskhub.domain.catalogue.reads import lost
+from taskhub.domain.feed.reading import feed_lag
 from taskhub.domain.health.checks import disk_is_full, failed_chores, only_reads
+from taskhub.domain.notices.outbox import backlog
 from taskhub.domain.workers.reads import live_workers
 from taskhub.store import session, statements
 from taskhub.store.functions import difference, trigger_names
@@ -37,6 +39,8 @@ SHARED = (
     "two connections share one, as behind a PgBouncer that pools transactions or statements: settings, prepared"
     " statements and hints get lost. Set pool_mode = session there. Nothing else was looked at"
 )
+LATE_SECONDS: Final = 300.0
+"""Events that were not looked at for so long are a failure."""
 FULL_DAYS: Final = 3
 """Days after which the doctor says how old the last full verification is. A worker makes one every night."""
 
@@ -85,7 +89,7 @@ def checks(has_secret: bool) -> list[tuple[str, bool, str]]:
     failed = failed_chores()
     words = f"failed, see the worker's log: {', '.join(failed)}" if failed else "none failed"
     found.append(("chores", not failed, words))
-    found += [_audit_seals(), _audit_log()]
+    found += [_audit_seals(), _audit_log(), _notifications()]
     return found + [
         _server(server, has_secret=has_secret) for server in Server.objects.filter(enabled=True).order_by("name")
     ]
@@ -121,6 +125,18 @@ def _server(server: Server, *, has_secret: bool) -> tuple[str, bool, str]:
     if has_secret and (unreadable := lost(server)):
         return (f"server {server.name}", False, unreadable)
     return (f"server {server.name}", server.state == "ready", server.problem or server.state)
+
+
+def _notifications() -> tuple[str, bool, str]:
+    """Whether events are read, and webhooks answer."""
+    late, outbox = feed_lag(), backlog()
+    waits = f"{outbox.due} {'message waits' if outbox.due == 1 else 'messages wait'}"
+    if late > LATE_SECONDS:
+        words = f"events of {late / 60:.0f} min ago are not read yet: is a worker alive, or a transaction open so long?"
+        return ("notifications", False, words)
+    if outbox.failing:
+        return ("notifications", False, f"webhooks that do not answer: {outbox.failing}; {waits}")
+    return ("notifications", True, waits if outbox.due else "nothing waits")
 
 
 def _audit_seals() -> tuple[str, bool, str]:

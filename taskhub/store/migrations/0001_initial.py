@@ -2124,6 +2124,203 @@ class Migration(migrations.Migration):
             },
         ),
         # A table in parts, which Django cannot say: 0001_initial.sql makes it.
+        migrations.CreateModel(
+            name="Webhook",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("name", models.CharField(max_length=64)),
+                ("sealed_url", models.BinaryField()),
+                ("origin", models.CharField(max_length=300)),
+                (
+                    "kinds",
+                    django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=32), size=None),
+                ),
+                ("sealed_secret", models.BinaryField()),
+                ("sealed_secret_before", models.BinaryField(null=True)),
+                ("before_until", models.DateTimeField(null=True)),
+                ("enabled", models.BooleanField(db_default=True)),
+                ("disabled_why", models.CharField(db_default="", max_length=200)),
+                ("failing_since", models.DateTimeField(null=True)),
+                ("made_at", models.DateTimeField(db_default=models.Func(function="clock_timestamp"))),
+                (
+                    "context",
+                    models.ForeignKey(
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="store.authcontext",
+                    ),
+                ),
+                (
+                    "tenant",
+                    models.ForeignKey(
+                        db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name="+", to="store.tenant"
+                    ),
+                ),
+            ],
+            options={
+                "db_table": "webhook",
+            },
+        ),
+        migrations.CreateModel(
+            name="Notice",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("public_id", models.CharField(max_length=40)),
+                ("event_id", models.BigIntegerField(null=True)),
+                ("kind", models.CharField(max_length=32)),
+                ("channel", models.CharField(max_length=8)),
+                ("body", models.TextField()),
+                ("state", models.CharField(db_default="due", max_length=8)),
+                ("due_at", models.DateTimeField(db_default=models.Func(function="clock_timestamp"))),
+                ("attempts", models.IntegerField(db_default=0)),
+                ("lease_until", models.DateTimeField(null=True)),
+                ("problem", models.CharField(db_default="", max_length=300)),
+                ("queued_at", models.DateTimeField(db_default=models.Func(function="clock_timestamp"))),
+                ("ended_at", models.DateTimeField(null=True)),
+                (
+                    "tenant",
+                    models.ForeignKey(
+                        db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name="+", to="store.tenant"
+                    ),
+                ),
+                (
+                    "user",
+                    models.ForeignKey(
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "webhook",
+                    models.ForeignKey(
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="store.webhook",
+                    ),
+                ),
+            ],
+            options={
+                "db_table": "notice",
+            },
+        ),
+        migrations.CreateModel(
+            name="Delivery",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("number", models.IntegerField()),
+                ("began_at", models.DateTimeField(db_default=models.Func(function="clock_timestamp"))),
+                ("ended_at", models.DateTimeField(null=True)),
+                ("status", models.IntegerField(null=True)),
+                ("answer", models.CharField(db_default="", max_length=500)),
+                ("problem", models.CharField(db_default="", max_length=300)),
+                (
+                    "notice",
+                    models.ForeignKey(
+                        db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name="+", to="store.notice"
+                    ),
+                ),
+            ],
+            options={
+                "db_table": "delivery",
+                "constraints": [
+                    models.UniqueConstraint(fields=("notice", "number"), name="delivery_number_unique"),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("ended_at__isnull", True), ("ended_at__gte", models.F("began_at")), _connector="OR"
+                        ),
+                        name="delivery_ends_after_begin",
+                    ),
+                ],
+            },
+        ),
+        migrations.AddConstraint(
+            model_name="webhook",
+            constraint=models.UniqueConstraint(fields=("tenant", "name"), name="webhook_name_unique"),
+        ),
+        migrations.AddConstraint(
+            model_name="webhook",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("before_until__isnull", True), ("sealed_secret_before__isnull", True)),
+                    models.Q(("before_until__isnull", False), ("sealed_secret_before__isnull", False)),
+                    _connector="OR",
+                ),
+                name="webhook_secret_before_ends",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="webhook",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("kinds__len__gte", 1)), name="webhook_sends_something"
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="notice",
+            index=models.Index(
+                condition=models.Q(("state", "due")), fields=["webhook", "due_at", "id"], name="notice_due_to_a_webhook"
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="notice",
+            index=models.Index(condition=models.Q(("state", "due")), fields=["due_at"], name="notice_due"),
+        ),
+        migrations.AddIndex(
+            model_name="notice",
+            index=models.Index(
+                condition=models.Q(("lease_until__isnull", False)), fields=["webhook"], name="notice_under_way"
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="notice",
+            index=models.Index(fields=["webhook", "-id"], name="notice_newest_of_a_webhook"),
+        ),
+        migrations.AddIndex(
+            model_name="notice",
+            index=models.Index(fields=["queued_at"], name="notice_age"),
+        ),
+        migrations.AddConstraint(
+            model_name="notice",
+            constraint=models.UniqueConstraint(fields=("public_id",), name="notice_public_id_unique"),
+        ),
+        migrations.AddConstraint(
+            model_name="notice",
+            constraint=models.UniqueConstraint(fields=("event_id", "webhook"), name="notice_once_for_a_webhook"),
+        ),
+        migrations.AddConstraint(
+            model_name="notice",
+            constraint=models.UniqueConstraint(fields=("event_id", "user", "channel"), name="notice_once_for_a_person"),
+        ),
+        migrations.AddConstraint(
+            model_name="notice",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("channel", "webhook"), ("user__isnull", True), ("webhook__isnull", False)),
+                    models.Q(("channel", "mail"), ("user__isnull", False), ("webhook__isnull", True)),
+                    _connector="OR",
+                ),
+                name="notice_has_its_receiver",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="notice",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("ended_at__isnull", True), ("state", "due")),
+                    models.Q(
+                        ("ended_at__isnull", False), ("lease_until__isnull", True), ("state__in", ["sent", "failed"])
+                    ),
+                    _connector="OR",
+                ),
+                name="notice_state_fits",
+            ),
+        ),
         migrations.SeparateDatabaseAndState(
             state_operations=[
                 migrations.CreateModel(

@@ -26,7 +26,8 @@ BEGIN
         SELECT c.conname, c.conrelid::regclass AS child, c.confrelid::regclass AS parent, a.attname AS col, a.attnotnull
         FROM pg_constraint c JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = c.conkey[1]
         WHERE c.contype = 'f' AND (c.confrelid IN ('task'::regclass, 'question'::regclass, 'session'::regclass)
-                                   OR c.conrelid IN ('stream'::regclass, 'outbound'::regclass))
+                                   OR c.conrelid IN ('stream'::regclass, 'outbound'::regclass, 'webhook'::regclass,
+                                                     'notice'::regclass, 'delivery'::regclass))
     LOOP
         EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', f.child, f.conname);
         EXECUTE format('ALTER TABLE %s ADD CONSTRAINT %I FOREIGN KEY (%I) REFERENCES %s (id) ON DELETE %s'

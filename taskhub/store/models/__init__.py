@@ -3,6 +3,7 @@
 from taskhub.store.models.audit import Event, Seal
 from taskhub.store.models.credentials import GrantRequest, ServerGrant, ServerOAuth
 from taskhub.store.models.feed import FeedConsumer
+from taskhub.store.models.notices import Delivery, Notice, Webhook
 from taskhub.store.models.oauth import Application, Consent, TokenFamily
 from taskhub.store.models.offers import Interest, Offer, Relay
 from taskhub.store.models.people import AccessToken, AuthContext, CodeUse, LearnedPatience, Membership, SignIn, Tenant
@@ -34,6 +35,7 @@ __all__ = [
     "Consent",
     "Decision",
     "Deferred",
+    "Delivery",
     "DismissedProposal",
     "Event",
     "FeedConsumer",
@@ -41,6 +43,7 @@ __all__ = [
     "Interest",
     "LearnedPatience",
     "Membership",
+    "Notice",
     "Offer",
     "Outbound",
     "OutcomeCheck",
@@ -66,5 +69,6 @@ __all__ = [
     "Tool",
     "ToolVersion",
     "UpstreamSession",
+    "Webhook",
     "Worker",
 ]

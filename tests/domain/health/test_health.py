@@ -13,14 +13,17 @@ from django.test import Client
 from django.utils import timezone
 
 from taskhub.domain.catalogue.breakers import OPENS_AFTER, store_failure
+from taskhub.domain.feed.reading import begin_feed
 from taskhub.domain.health import checks as health
 from taskhub.domain.health import doctor
+from taskhub.domain.notices.outbox import Delivered, end_delivery, take_notices
+from taskhub.domain.notices.webhooks import Wanted, add_webhook, send_test
 from taskhub.domain.tasks.stats import numbers
 from taskhub.domain.workers.reads import SILENT_SECONDS, fleet, live_workers
 from taskhub.store.functions import trigger_names
 from taskhub.store.models import Server, Task, Worker
 from tests.domain.cost import make_old
-from tests.factories import make_context, make_server, make_task, make_tenant
+from tests.factories import ROOT, make_context, make_event, make_server, make_task, make_tenant
 from tests.store.flushing import superuser
 
 pytestmark = pytest.mark.django_db
@@ -149,7 +152,7 @@ def test_the_doctor_looks_at_everything_in_the_order_an_operator_would() -> None
     assert [what for what, _, _ in doctor.checks(True)] == [
         "Postgres version", "session settings", "jit", "sessions", "fsync", "synchronous_commit", "full_page_writes",
         "guards", "database role", "disk", "writes", "migrations", "functions", "secret key", "workers", "chores",
-        "audit seals", "audit log", "server a", "server b",
+        "audit seals", "audit log", "notifications", "server a", "server b",
     ]  # fmt: skip
 
 
@@ -291,3 +294,22 @@ def test_a_missing_table_is_told_to_probes_and_scrapers(client: Client, path: st
     assert (answer.status_code, answer["retry-after"]) == (503, "2")
     assert "a table, column or function of this release is missing" in answer.content.decode()
     assert "Traceback" not in answer.content.decode()
+
+
+def test_the_doctor_names_events_that_nobody_read_and_webhooks_that_do_not_answer() -> None:
+    tenant = make_tenant()
+    assert found()["notifications"] == (True, "nothing waits")
+    wanted = Wanted("ours", "https://receiver.example/", ["task.failed"])
+    webhook_id, _ = add_webhook(tenant_id=tenant.pk, wanted=wanted, actor=ROOT)
+    send_test(tenant_id=tenant.pk, webhook_id=webhook_id, actor=ROOT, public_id="msg_1")
+    assert found()["notifications"] == (True, "1 message waits")
+    (taken,) = take_notices(1)
+    end_delivery(taken, Delivered(ok=False, problem="Cannot connect"))
+    assert found()["notifications"] == (False, "webhooks that do not answer: 1; 1 message waits")
+
+
+def test_the_doctor_names_events_that_nobody_reads() -> None:
+    begin_feed("it")
+    make_event(make_tenant(), at=timezone.now() - timedelta(minutes=10))
+    good, said = found()["notifications"]
+    assert (good, said.startswith("events of 10 min ago are not read yet")) == (False, True)

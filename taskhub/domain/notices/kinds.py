@@ -1,0 +1,54 @@
+"""The kinds of news, by the events that they tell of."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, Final
+
+
+class Kind(StrEnum):
+    """What a notice tells. The words are part of the API."""
+
+    ASKED = "approval.asked"
+    DECIDED = "approval.decided"
+    EXPIRED = "approval.expired"
+    ESCALATED = "approval.escalated"
+    FINISHED = "task.finished"
+    FAILED = "task.failed"
+    CANCELLED = "task.cancelled"
+
+
+TEST: Final = "webhook.test"
+"""The kind of a notice that somebody sends to try a webhook."""
+
+SAYS: Final[dict[Kind, str]] = {
+    Kind.ASKED: "People are asked to approve a call",
+    Kind.DECIDED: "People approved or rejected a call",
+    Kind.EXPIRED: "Nobody decided in time: the rule did",
+    Kind.ESCALATED: "Nobody decided in time: another group is asked",
+    Kind.FINISHED: "A task has its result, which may be an error of the tool",
+    Kind.FAILED: "A task failed",
+    Kind.CANCELLED: "A task was cancelled",
+}
+"""Each kind in words."""
+
+_KINDS: Final = {
+    "question.approve": Kind.DECIDED,
+    "question.reject": Kind.DECIDED,
+    "task.finished": Kind.FINISHED,
+    "task.faulted": Kind.FAILED,
+    "task.cancelled": Kind.CANCELLED,
+}
+ACTIONS: Final = ("question.asked", "question.undecided", *_KINDS)
+"""The actions of events that a notice may tell of."""
+
+
+def kind_of(action: str, after: dict[str, Any] | None) -> Kind | None:
+    """The kind of news that an event is; `None` if it is none. Whether an approval was the last that was needed
+    (`DECIDED`), the event alone does not say."""
+    said = after or {}
+    if action == "question.asked":
+        return Kind.ASKED if said.get("kind") == "approval" else None
+    if action == "question.undecided":
+        return Kind.ESCALATED if said.get("otherwise") == "escalate" else Kind.EXPIRED
+    return _KINDS.get(action)

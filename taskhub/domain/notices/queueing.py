@@ -1,0 +1,142 @@
+"""Queues notices: reads the feed, and writes one for each event and receiver that wants it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+from urllib.parse import quote
+
+from django.conf import settings
+
+from taskhub.core.asking import asking
+from taskhub.domain.feed.reading import FeedEvent, begin_feed, read_feed
+from taskhub.domain.notices.kinds import ACTIONS, Kind, kind_of
+from taskhub.lib import ids, jsonx
+from taskhub.lib.signs import spelled
+from taskhub.store import statements
+
+CONSUMER: Final = "notices"
+MAX_WAITING: Final = 10_000
+"""Notices that wait for one webhook that does not answer; further ones are stored as failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _News:
+    """The task of an event, and the question that the event names. `decided`: whether no further approval is needed
+    after this event's."""
+
+    event_id: int
+    context_id: int
+    task: str
+    tool: str
+    server: str
+    client: str
+    state: str
+    tool_error: bool
+    key: str | None
+    params: dict[str, Any] | None
+    decided: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanting:
+    """A webhook that may want news."""
+
+    id: int
+    tenant_id: int
+    kinds: tuple[str, ...]
+    context_id: int | None
+    full: bool
+
+
+_NEWS = statements.many("news", _News)
+_WANTING = statements.many("wanting_webhooks", _Wanting)
+_QUEUE = statements.rowcount("queue_notices")
+
+
+def queue_notices() -> int:
+    """Queue the notices of the next events of the feed. Returns how many events were looked at: `feed.reading.BATCH` if
+    there may be more."""
+    return read_feed(CONSUMER, ACTIONS, _queue)
+
+
+def begin_queueing() -> None:
+    """Tell of events from now on. Called before the first receiver is stored."""
+    begin_feed(CONSUMER)
+
+
+def _queue(events: Sequence[FeedEvent]) -> None:
+    kinds = {event.id: kind for event in events if (kind := kind_of(event.action, event.after)) is not None}
+    events = [event for event in events if event.id in kinds]
+    tenants = {event.tenant_id for event in events if event.tenant_id is not None}
+    wanting = _WANTING(tenants=sorted(tenants), most=MAX_WAITING) if tenants else []
+    if not wanting:
+        return
+    wanted = {(webhook.tenant_id, kind) for webhook in wanting for kind in webhook.kinds}
+    events = [event for event in events if (event.tenant_id, kinds[event.id]) in wanted]
+    news = {one.event_id: one for one in _NEWS(events=[event.id for event in events])} if events else {}
+    rows = []
+    for event in events:
+        one, kind = news.get(event.id), kinds[event.id]
+        if one is None or (kind is Kind.DECIDED and not one.decided):
+            continue
+        body = jsonx.encode(_told(kind, event, one)).decode()
+        rows += [
+            {
+                "public_id": new_id(),
+                "tenant": event.tenant_id,
+                "event": event.id,
+                "kind": kind,
+                "webhook": webhook.id,
+                "body": body,
+                "full": webhook.full,
+            }
+            for webhook in wanting
+            if webhook.tenant_id == event.tenant_id
+            and kind in webhook.kinds
+            and webhook.context_id in (None, one.context_id)
+        ]
+    if rows:
+        _QUEUE(rows=jsonx.encode(rows).decode())
+
+
+def new_id() -> str:
+    """The id of a new notice, which each of its deliveries carries."""
+    return f"msg_{ids.public_id()}"
+
+
+def message(kind: str, at: datetime, data: dict[str, Any]) -> dict[str, Any]:
+    """What is sent of one event: of a Standard Webhooks message, the members that it recommends."""
+    return {"type": kind, "timestamp": at.isoformat(), "data": data}
+
+
+def _told(kind: Kind, event: FeedEvent, news: _News) -> dict[str, Any]:
+    """The message. It has no argument and no result, but for what the rule's sentence says of the arguments."""
+    data: dict[str, Any] = {
+        "task": news.task,
+        "tool": news.tool,
+        "server": news.server,
+        "client": news.client,
+        "state": news.state,
+    }
+    path = f"/tasks/{news.task}/"
+    if news.key is not None:
+        data["question"] = news.key
+        sentence = "".join(part for part, _ in asking(news.params or {}).sentence)
+        if sentence:
+            data["sentence"] = spelled(sentence)
+        path = f"/inbox/task/{news.task}/?key={quote(news.key, safe='')}"
+    after = event.after or {}
+    if kind is Kind.DECIDED:
+        data["verdict"] = event.action.removeprefix("question.")
+    elif kind is Kind.EXPIRED:
+        data["verdict"] = after.get("otherwise", "")
+    elif kind is Kind.ESCALATED or (kind is Kind.ASKED and after.get("group")):
+        data["group"] = after.get("group", "")
+    elif kind is Kind.FINISHED:
+        data["tool_error"] = news.tool_error
+    if settings.PUBLIC_URL:
+        data["url"] = f"{settings.PUBLIC_URL}{path}"
+    return message(kind, event.at, data)

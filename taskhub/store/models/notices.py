@@ -1,0 +1,122 @@
+"""The outbox: news for receivers outside of the hub, and where they go."""
+
+from django.contrib.auth.models import User
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import F, Q
+
+from taskhub.store.models.people import AuthContext, Tenant
+
+
+class Webhook(models.Model):
+    """An address to which news is sent. Of the address and the secrets only `origin` is stored in the clear: the rest
+    of an address often is a secret too."""
+
+    tenant = models.ForeignKey(Tenant, models.CASCADE, related_name="+", db_index=False)
+    name = models.CharField(max_length=64)
+    sealed_url = models.BinaryField()
+    origin = models.CharField(max_length=300)
+    kinds = ArrayField(models.CharField(max_length=32))
+    """What is sent (`domain.notices.kinds`)."""
+    context = models.ForeignKey(AuthContext, models.CASCADE, null=True, related_name="+", db_index=False)
+    """The client whose news alone is sent."""
+    sealed_secret = models.BinaryField()
+    sealed_secret_before = models.BinaryField(null=True)
+    before_until = models.DateTimeField(null=True)
+    """Until when the secret before signs too."""
+    enabled = models.BooleanField(db_default=True)
+    disabled_why = models.CharField(max_length=200, db_default="")
+    failing_since = models.DateTimeField(null=True)
+    made_at = models.DateTimeField(db_default=models.Func(function="clock_timestamp"))
+
+    class Meta:
+        db_table = "webhook"
+        constraints = [
+            models.UniqueConstraint(fields=["tenant", "name"], name="webhook_name_unique"),
+            models.CheckConstraint(
+                condition=Q(sealed_secret_before__isnull=True, before_until__isnull=True)
+                | Q(sealed_secret_before__isnull=False, before_until__isnull=False),
+                name="webhook_secret_before_ends",
+            ),
+            models.CheckConstraint(condition=Q(kinds__len__gte=1), name="webhook_sends_something"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Notice(models.Model):
+    """News of one event for one receiver: a webhook, or a person. An event makes one notice for a receiver at most.
+
+    `attempts` counts the deliveries that were begun; what a delivery came to is stored under its number, so that one
+    whose lease was lost changes nothing."""
+
+    public_id = models.CharField(max_length=40)
+    tenant = models.ForeignKey(Tenant, models.CASCADE, related_name="+", db_index=False)
+    event_id = models.BigIntegerField(null=True)
+    """Empty for a test. No foreign key: parts of the log are archived."""
+    kind = models.CharField(max_length=32)
+    channel = models.CharField(max_length=8)
+    webhook = models.ForeignKey(Webhook, models.CASCADE, null=True, related_name="+", db_index=False)
+    user = models.ForeignKey(User, models.CASCADE, null=True, related_name="+", db_index=False)
+    body = models.TextField()
+    state = models.CharField(max_length=8, db_default="due")
+    due_at = models.DateTimeField(db_default=models.Func(function="clock_timestamp"))
+    attempts = models.IntegerField(db_default=0)
+    lease_until = models.DateTimeField(null=True)
+    problem = models.CharField(max_length=300, db_default="")
+    queued_at = models.DateTimeField(db_default=models.Func(function="clock_timestamp"))
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "notice"
+        constraints = [
+            models.UniqueConstraint(fields=["public_id"], name="notice_public_id_unique"),
+            models.UniqueConstraint(fields=["event_id", "webhook"], name="notice_once_for_a_webhook"),
+            models.UniqueConstraint(fields=["event_id", "user", "channel"], name="notice_once_for_a_person"),
+            models.CheckConstraint(
+                condition=Q(channel="webhook", webhook__isnull=False, user__isnull=True)
+                | Q(channel="mail", webhook__isnull=True, user__isnull=False),
+                name="notice_has_its_receiver",
+            ),
+            models.CheckConstraint(
+                condition=Q(state="due", ended_at__isnull=True)
+                | Q(state__in=["sent", "failed"], ended_at__isnull=False, lease_until__isnull=True),
+                name="notice_state_fits",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["webhook", "due_at", "id"], condition=Q(state="due"), name="notice_due_to_a_webhook"),
+            models.Index(fields=["due_at"], condition=Q(state="due"), name="notice_due"),
+            models.Index(fields=["webhook"], condition=Q(lease_until__isnull=False), name="notice_under_way"),
+            models.Index(fields=["webhook", "-id"], name="notice_newest_of_a_webhook"),
+            models.Index(fields=["queued_at"], name="notice_age"),
+        ]
+
+    def __str__(self) -> str:
+        return self.public_id
+
+
+class Delivery(models.Model):
+    """One attempt to deliver a notice. Without `ended_at` it is under way, or its worker was lost."""
+
+    notice = models.ForeignKey(Notice, models.CASCADE, related_name="+", db_index=False)
+    number = models.IntegerField()
+    began_at = models.DateTimeField(db_default=models.Func(function="clock_timestamp"))
+    ended_at = models.DateTimeField(null=True)
+    status = models.IntegerField(null=True)
+    answer = models.CharField(max_length=500, db_default="")
+    """The first characters of what the receiver answered."""
+    problem = models.CharField(max_length=300, db_default="")
+
+    class Meta:
+        db_table = "delivery"
+        constraints = [
+            models.UniqueConstraint(fields=["notice", "number"], name="delivery_number_unique"),
+            models.CheckConstraint(
+                condition=Q(ended_at__isnull=True) | Q(ended_at__gte=F("began_at")), name="delivery_ends_after_begin"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.notice_id} {self.number}"

@@ -25,6 +25,7 @@ from taskhub.console.views import (
     settings,
     tasks,
     tool_versions,
+    webhooks,
     workers,
 )
 
@@ -118,6 +119,15 @@ urlpatterns = [
     path("dev/components", components.components, name="components"),
     path("workers/", workers.worker_list, name="worker-list"),
     path("settings/", settings.settings_page, name="settings"),
+    path("settings/webhooks/", webhooks.webhook_list, name="webhook-list"),
+    path("settings/webhooks/add", webhooks.webhook_add, name="webhook-add"),
+    path("settings/webhooks/<int:pk>/", webhooks.webhook_detail, name="webhook-detail"),
+    path("settings/webhooks/<int:pk>/change", webhooks.webhook_change, name="webhook-change"),
+    path("settings/webhooks/<int:pk>/toggle", webhooks.webhook_toggle, name="webhook-toggle"),
+    path("settings/webhooks/<int:pk>/remove", webhooks.webhook_remove, name="webhook-remove"),
+    path("settings/webhooks/<int:pk>/rotate", webhooks.webhook_rotate, name="webhook-rotate"),
+    path("settings/webhooks/<int:pk>/test", webhooks.webhook_test, name="webhook-test"),
+    path("settings/webhooks/<int:pk>/again", webhooks.webhook_again, name="webhook-again"),
     path("settings/people/add", settings.person_add, name="person-add"),
     path("settings/people/<int:pk>/role", settings.person_role, name="person-role"),
     path("settings/people/<int:pk>/disable", settings.person_disable, name="person-disable"),

@@ -147,6 +147,10 @@ def scene(hub: RunningHub) -> Iterator[dict[str, str]]:
         hub.manage("rule", "set", str(hub.data / "rules.json"))
         hub.person("add", "paused", "--role", "viewer")
         hub.person("disable", "paused")
+        hub.manage("webhook", "add", "deploys", "http://127.0.0.1:9/nobody")
+        hub.manage("webhook", "test", "deploys")
+        [(webhook,)] = hub.sql("SELECT id FROM webhook WHERE name = 'deploys'")
+        wait_until(lambda: hub.sql("SELECT 1 FROM webhook WHERE failing_since IS NOT NULL"), "a try that failed")
         [(disabled,)] = hub.sql("SELECT id FROM auth_user WHERE username = 'paused'")
         yield {
             "overview": "/",
@@ -203,6 +207,11 @@ def scene(hub: RunningHub) -> Iterator[dict[str, str]]:
             "settings-disabled": f"/settings/?person={disabled}#person",
             "settings-disable": f"/settings/?person={operator}&do=disable",
             "settings-remove": f"/settings/?person={operator}&do=remove",
+            "webhooks": "/settings/webhooks/",
+            "webhooks-new": "/settings/webhooks/?new",
+            "webhook": f"/settings/webhooks/{webhook}/",
+            "webhook-edit": f"/settings/webhooks/{webhook}/?edit",
+            "webhook-rotate": f"/settings/webhooks/{webhook}/?do=rotate",
             "settings-password": f"/settings/?person={operator}&do=password",
             "account": "/accounts/",
             "password": "/accounts/password/change/",
@@ -211,6 +220,7 @@ def scene(hub: RunningHub) -> Iterator[dict[str, str]]:
         for task in (*running, queued, form, sampling, link, approval):
             busy.cancel(task) if task in (*running, queued) else client.cancel(task)
         hub.person("remove", "paused")
+        hub.manage("webhook", "remove", "deploys")
 
 
 def look(page: Page, name: str, shots: Path | None = None) -> list[str]:

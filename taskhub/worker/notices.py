@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import Final
 
+from taskhub.core.errors import TaskHubError
 from taskhub.domain.feed import reading
 from taskhub.domain.notices.outbox import Delivered, Taken, end_delivery, take_notices
 from taskhub.domain.notices.queueing import queue_notices
@@ -16,6 +17,8 @@ logger = logging.getLogger(__name__)
 
 AT_ONCE: Final = 50
 """Deliveries that one worker makes at a time."""
+
+_SEALED: Final = "Its address or secret was encrypted under another SECRET_KEY: give it its address, and a new secret"
 
 
 class Notices:
@@ -61,13 +64,14 @@ class Notices:
             await self.look()
         except asyncio.CancelledError:
             raise
+        except TaskHubError as error:  # mostly a database that is away
+            logger.warning("what came of the message %s was not stored: it is sent again: %s", taken.public_id, error)
         except Exception:
-            # Its lease runs out, and it is delivered again.
-            logger.exception("delivering the notice %s failed", taken.public_id)
+            logger.exception("sending the message %s failed: it is sent again", taken.public_id)
 
     async def _outcome(self, taken: Taken) -> Delivered:
         if not taken.url or not taken.secrets:
-            return Delivered(ok=False, problem="Its address was encrypted with another SECRET_KEY: enter it again")
+            return Delivered(ok=False, problem=_SEALED)
         message = Message(taken.public_id, taken.body, taken.number, taken.url, taken.secrets)
         answer = await self._sender.send(message)
         return Delivered(

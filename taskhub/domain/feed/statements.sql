@@ -13,12 +13,18 @@ SELECT exists(SELECT FROM event AS e WHERE (e.xid, e.id) > (c.xid, c.event_id) A
 FROM feed_consumer AS c WHERE c.name = :consumer;
 
 -- write: begin_feed(consumer text) -> None
+-- Behind the newest event that can be read, and behind all that is sealed: after a move into another cluster, before it
+-- is on record, sealed events have positions that the new cluster has not come to.
 INSERT INTO feed_consumer (name, xid, event_id)
-SELECT :consumer, coalesce(last.xid, 0), coalesce(last.id, 0)
-FROM (SELECT 1) AS one
-LEFT JOIN LATERAL (
-    SELECT e.xid, e.id FROM event AS e WHERE {committed} ORDER BY e.xid DESC, e.id DESC LIMIT 1
-) AS last ON true
+SELECT :consumer, p.xid, p.id
+FROM (
+    SELECT 0::bigint AS xid, 0::bigint AS id
+    UNION ALL
+    (SELECT e.xid, e.id FROM event AS e WHERE {committed} ORDER BY e.xid DESC, e.id DESC LIMIT 1)
+    UNION ALL
+    (SELECT s.to_xid - 1, 9223372036854775807 FROM seal AS s ORDER BY s.to_xid DESC LIMIT 1)
+) AS p
+ORDER BY p.xid DESC, p.id DESC LIMIT 1
 ON CONFLICT (name) DO NOTHING;
 
 -- write: take_feed(consumer text, most int) -> _Reach | None

@@ -187,6 +187,23 @@ def test_it_does_not_go_back(tenant: Tenant) -> None:
         raw.execute("UPDATE feed_consumer SET xid = xid - 1")
 
 
+def test_a_new_consumer_is_told_of_nothing_that_is_sealed(tenant: Tenant) -> None:
+    """Also where this cluster has not come to the positions of the log, which came from another."""
+    with superuser() as raw:
+        raw.execute("SET session_replication_role = replica")
+        raw.execute(
+            "INSERT INTO event (tenant_id, action, actor, door, xid) VALUES (%s, 'x', 'mia', 'web', 2000000000000)",
+            (tenant.pk,),
+        )
+        raw.execute(
+            "INSERT INTO seal (from_xid, to_xid, count, event_ids, leaves, root, previous, signature, key_id)"
+            " VALUES (0, 2000000000001, 0, '{}', '', '', '', '', '')"
+        )
+    begin_feed("it")
+    place = FeedConsumer.objects.get()
+    assert (place.xid, place.event_id) == (2_000_000_000_000, 2**63 - 1)
+
+
 def test_after_a_move_of_the_log_it_goes_on(tenant: Tenant) -> None:
     """In a new cluster, transactions are counted from the beginning; the log's positions go on behind all of before."""
     reader = Reader()

@@ -71,9 +71,10 @@ async def run() -> None:
 @django_app.periodic(cron="7 * * * *")
 @django_app.task(name="taskhub.purge", queue=QUEUE, queueing_lock="purge")
 def purge_old(timestamp: int) -> None:
-    """Delete old rows in batches: ended tasks and notices past the retention, unused sessions of clients, ended sessions
-    at servers, lines of commands, expired permits, streams that can no longer be resumed, and expired browser sessions.
-    If deleting one kind fails, the others are still deleted, and then the job fails, which `doctor` reports."""
+    """Delete old rows in batches: ended tasks and notices past the retention, unused sessions of clients, ended
+    sessions at servers, lines of commands, expired permits, streams that can no longer be resumed, and expired browser
+    sessions. If deleting one kind fails, the others are still deleted, and then the job fails, which `doctor`
+    reports."""
     try:
         run_each(
             {

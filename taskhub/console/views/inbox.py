@@ -99,8 +99,8 @@ def inbox_count(request: ConsoleRequest) -> HttpResponse:
 @require_safe
 @page("question.answer")
 def question_state(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """The state of one question. It is refetched on a hint, without the form, which somebody may be filling in: only its
-    button to approve is replaced, which the form of edits, with `form=edit`, does not have."""
+    """The state of one question. It is refetched on a hint, without the form, which somebody may be filling in: only
+    its button to approve is replaced, which the form of edits, with `form=edit`, does not have."""
     editing = request.GET.get("form") == "edit"
     item = questions.find_question(request.caller, pk)
     context = {

@@ -11,6 +11,7 @@ class Kind(StrEnum):
 
     ASKED = "approval.asked"
     DECIDED = "approval.decided"
+    REMINDED = "approval.reminded"
     EXPIRED = "approval.expired"
     ESCALATED = "approval.escalated"
     FINISHED = "task.finished"
@@ -24,6 +25,7 @@ TEST: Final = "webhook.test"
 SAYS: Final[dict[Kind, str]] = {
     Kind.ASKED: "People are asked to approve a call",
     Kind.DECIDED: "People approved or rejected a call",
+    Kind.REMINDED: "Nobody has decided yet, and the rule reminds people",
     Kind.EXPIRED: "Nobody decided in time: the rule did",
     Kind.ESCALATED: "Nobody decided in time: another group is asked",
     Kind.FINISHED: "A task has its result, which may be an error of the tool",
@@ -35,6 +37,7 @@ SAYS: Final[dict[Kind, str]] = {
 _KINDS: Final = {
     "question.approve": Kind.DECIDED,
     "question.reject": Kind.DECIDED,
+    "question.reminded": Kind.REMINDED,
     "task.finished": Kind.FINISHED,
     "task.faulted": Kind.FAILED,
     "task.cancelled": Kind.CANCELLED,

@@ -133,7 +133,7 @@ def _told(kind: Kind, event: FeedEvent, news: _News) -> dict[str, Any]:
         data["verdict"] = event.action.removeprefix("question.")
     elif kind is Kind.EXPIRED:
         data["verdict"] = after.get("otherwise", "")
-    elif kind is Kind.ESCALATED or (kind is Kind.ASKED and after.get("group")):
+    elif kind is Kind.ESCALATED or (kind in (Kind.ASKED, Kind.REMINDED) and after.get("group")):
         data["group"] = after.get("group", "")
     elif kind is Kind.FINISHED:
         data["tool_error"] = news.tool_error

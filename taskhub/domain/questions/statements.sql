@@ -75,7 +75,8 @@ CASE WHEN q.kind = 'approval' AND q.closed_at IS NULL AND q.params #> '{decided,
           AND coalesce(q.params #>> '{decided,risk}', 'low') <> 'critical'
           AND q.params #> '{decided,preview}' IS NULL AND q.params #> '{decided,second_factor}' IS NULL
           AND q.params -> 'edited' IS NULL AND q.params -> 'changed' IS NULL
-          AND q.params -> 'asked_again' IS NULL AND q.params #> '{decided,again}' IS NULL AND t.answers IS NULL AND length(t.arguments::text) <= :arguments
+          AND q.params -> 'asked_again' IS NULL AND q.params #> '{decided,again}' IS NULL
+          AND t.answers IS NULL AND length(t.arguments::text) <= :arguments
      THEN jsonb_build_array(t.context_id, t.tool_id, q.definition_digest, q."group", q.quorum,
                             q.params -> 'permit' IS NULL, q.params #> '{decided,version}',
                             q.params #> '{decided,rule}', q.params #> '{decided,doubt}')::text END

@@ -60,8 +60,8 @@ def of_tool(server: str, tool: str = "") -> str:
 
 
 def of_argument(name: str, comparison: Comparison, value: Any = None) -> str:
-    """The condition on an argument of the call. `value` is ignored if the argument only has to be present, or absent. It
-    is a list of values for `ONE_OF`, and two numbers for `BETWEEN`, both of which count.
+    """The condition on an argument of the call. `value` is ignored if the argument only has to be present, or absent.
+    It is a list of values for `ONE_OF`, and two numbers for `BETWEEN`, both of which count.
 
     Raises `Invalid`, which names the field `argument` or `value`.
     """

@@ -340,8 +340,8 @@ class Decision(models.Model):
     preview_digest = models.BinaryField(max_length=32, null=True)
     """The digest of the preview that was shown with the call; null if there was none."""
     second_factor = models.CharField(max_length=16, db_default="")
-    """The kind of second factor that the person who approved confirmed, `totp` or `recovery_codes`, where the rule wants
-    one."""
+    """The kind of second factor that the person who approved confirmed, `totp` or `recovery_codes`, where the rule
+    wants one."""
     door = models.CharField(max_length=8)
     at = models.DateTimeField(db_default=Now())
 

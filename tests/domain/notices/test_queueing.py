@@ -94,6 +94,18 @@ def test_nobody_decided(world: World, otherwise: Otherwise, kinds: list[Kind]) -
         assert told(ours)[1]["data"]["verdict"] == str(otherwise)
 
 
+def test_people_are_reminded(world: World) -> None:
+    ours = hook(world.context.tenant_id)
+    rule = Rule(name="r", when="", then=Then.ASK, group="ops", remind_minutes=10)
+    task = kit.create(world, verdict=Verdict(Then.ASK, rule, 1))
+    kit.turn_back(task.id, "remind_at", 1, table="question")
+    assert sweep() == 1
+    assert sweep() == 0
+    queue()
+    assert types(ours) == [Kind.ASKED, Kind.REMINDED]
+    assert [body["data"].get("group") for body in told(ours)] == ["ops", "ops"]
+
+
 def test_ends_of_tasks(world: World) -> None:
     ours = hook(world.context.tenant_id)
     for end in (kit.finish, kit.fault):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
+import httpx2
 import pytest
 
 from tests.support.client import TASKS, Client
@@ -108,6 +110,47 @@ HIDDEN_CALLS = (
         {"ref": {"type": "ref/prompt", "name": "no-such"}, "argument": {"name": "a", "value": ""}},
     ),
 )
+
+ANY = {"name": "what", "value": ""}
+MORE_HIDDEN = (
+    (
+        "completion/complete",
+        {"ref": {"type": "ref/resource", "uri": "extra://asks/{what}"}, "argument": ANY},
+        {"ref": {"type": "ref/resource", "uri": "nobody://asks/{what}"}, "argument": ANY},
+    ),
+    ("resources/subscribe", {"uri": "extra://note"}, {"uri": "nobody://note"}),
+    ("resources/unsubscribe", {"uri": "extra://note"}, {"uri": "nobody://note"}),
+)
+"""Of sessions, beside `HIDDEN_CALLS`."""
+
+
+@pytest.mark.req("B25-26", "B25-27")
+def test_on_a_session_nothing_tells_what_is_hidden(sessions: tuple[SessionClient, SessionClient]) -> None:
+    for method, hidden, unknown in MORE_HIDDEN:
+        found = []
+        for params in (hidden, unknown):
+            name = params.get("uri") or params["ref"]["uri"]
+            answer = sessions[1].call(method, params)
+            said = {key: value for key, value in answer.messages[-1].items() if key != "id"}
+            found.append((answer.status, json.dumps(said).replace(json.dumps(name)[1:-1], "NAME")))
+        assert found[0] == found[1], method
+
+
+def test_rest_does_not_tell_what_is_hidden(hub: RunningHub) -> None:
+    """Nor whether it is the server or the tool that is not there."""
+    token = hub.token("agent-b", "approvals:request")
+    known = {"server": "extra", "tool": "hold"}
+    found = set()
+    for named in (known, {**known, "tool": "no-such"}, {**known, "server": "nobody"}):
+        answer = httpx2.post(
+            f"{hub.base}/api/v1/approvals",
+            json={**named, "arguments": {}},
+            headers={"Authorization": f"Bearer {token}"},
+        )
+        text = answer.text.replace(named["tool"], "TOOL").replace(named["server"], "SERVER")
+        found.add((answer.status_code, text))
+    ((status, text),) = found
+    assert status == 404, text
 
 
 @pytest.mark.parametrize(("method", "hidden", "unknown"), HIDDEN_CALLS, ids=[call[0] for call in HIDDEN_CALLS])

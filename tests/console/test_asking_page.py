@@ -15,8 +15,9 @@ from taskhub.core.states import Door, Role, State
 from taskhub.domain.people.writes import set_role
 from taskhub.domain.rules.changes import save_rules
 from taskhub.domain.rules.reads import present
+from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.domain.tasks.sweep import sweep
-from taskhub.store.models import AuthContext, Question, Server, Tenant, Tool
+from taskhub.store.models import AuthContext, Question, Server, Task, Tenant, Tool
 from tests.console.admin import ADMIN, words
 from tests.console.conftest import Login
 from tests.domain import kit
@@ -44,7 +45,7 @@ def asked(tenant: Tenant, arguments: dict[str, Any] | None = None, **says: Any) 
     return make_task(context, tool, arguments=arguments or {"env": "prod"}, verdict=verdict)
 
 
-def card(client: Client, task: TaskRecord) -> str:
+def card(client: Client, task: TaskRecord | Task) -> str:
     question = Question.objects.filter(task_id=task.id).latest("id")
     html = client.get(f"/inbox/{question.pk}/").content.decode()
     return words(html[html.index('<article class="card decision"') : html.index("</article>")])
@@ -71,6 +72,23 @@ def test_the_card_says_that_the_requester_may_not_decide(sign_in: Login, tenant:
     said = card(sign_in(ben), task)
     assert "which needs one approval (not by whoever made the call)" in said
     assert "Reject" in said
+
+
+def test_the_card_says_whom_the_rule_leaves_out_of_a_call_with_a_token(sign_in: Login, tenant: Tenant) -> None:
+    task = asked(tenant, not_requester=True)
+    ben, cleo = make_person(Role.APPROVER, tenant), make_person(Role.ADMIN, tenant, username="cleo")
+    said = card(sign_in(ben), task)
+    nobody = "this client calls with a token: nobody is known as its requester, so nobody is left out"
+    assert f"which needs one approval ({nobody})" in said
+    assert "Run again by" not in said
+    request_cancel(task.id, actor=ADMIN)
+    rerun = sign_in(cleo).post(f"/tasks/{task.public_id}/rerun")
+    again = Task.objects.latest("id")
+    assert rerun.headers["Location"] == f"/tasks/{again.public_id}/"
+    said = card(sign_in(ben), again)
+    assert "Run again by cleo" in said
+    assert "which needs one approval (not by cleo, who ran it again)" in said
+    assert "You ran this call again: by the rule, somebody else has to decide." in card(sign_in(cleo), again)
 
 
 def test_the_card_says_that_rights_came_or_were_given_too_late(sign_in: Login, tenant: Tenant) -> None:

@@ -151,7 +151,8 @@ class RuleForm(ChangeForm):
     not_requester = forms.BooleanField(
         required=False,
         label="Not by the requester",
-        help_text="Whoever made the call, through an application that they signed in, may not decide it.",
+        help_text="Whoever made the call, through an application that they signed in, may not decide it. Of a client "
+        "that calls with a token nobody is known as its requester, so nobody is left out.",
     )
     risk = picked(((str(risk), words) for risk, words in RISK_WORDS.items()), label="Risk", initial=Risk.LOW)
     second_factor = forms.BooleanField(

@@ -48,6 +48,10 @@ class ApprovedCall:
     approved_by: tuple[str, ...]
     by_rule: bool
     """Whether the rule approved the call, because nobody decided in time."""
+    of_person: bool
+    """Whether the client is an application that a person signed in, who counts as the requester."""
+    rerun_by: str
+    """Who ran the call again, as this task; empty for a call of the client itself."""
 
 
 @dataclass(frozen=True, slots=True)

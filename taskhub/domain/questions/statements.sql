@@ -190,9 +190,14 @@ SELECT q.definition, coalesce(encode(q.definition_digest, 'hex'), '') AS definit
            SELECT d.actor FROM decision AS d
            WHERE d.question_id = p.id AND d.verdict IN ('approve', 'allow') ORDER BY d.id
        ) AS approved_by,
-       exists(SELECT FROM decision AS d WHERE d.question_id = p.id AND d.verdict = 'allow') AS by_rule
+       exists(SELECT FROM decision AS d WHERE d.question_id = p.id AND d.verdict = 'allow') AS by_rule,
+       c.issuer = 'taskhub/oauth' AS of_person,
+       CASE WHEN t.rerun_of_id IS NULL THEN '' ELSE coalesce((
+           SELECT e.actor FROM event AS e WHERE e.task_id = t.id AND e.action = 'task.created' LIMIT 1), '')
+       END AS rerun_by
 FROM question AS q
 JOIN task AS t ON t.id = q.task_id
+JOIN auth_context AS c ON c.id = t.context_id
 LEFT JOIN LATERAL (
     SELECT o.id, o.definition FROM question AS o
     WHERE o.task_id = q.task_id AND o.kind = 'approval' AND o.state = 'answered' AND o.id < q.id

@@ -15,7 +15,7 @@ from taskhub.core.rules import MAX_WHEN, RULE_FIELDS, Rule, Then
 from taskhub.core.states import Role
 from taskhub.domain.rules.changes import save_rules
 from taskhub.domain.rules.reads import present, versions
-from taskhub.store.models import Event, Tenant
+from taskhub.store.models import Event, Tenant, Tool
 from tests.console.admin import ADMIN, HTMX, words
 from tests.console.conftest import Login
 from tests.factories import make_context, make_person, make_server, make_task, make_tenant, make_tool
@@ -198,6 +198,33 @@ def test_a_button_for_an_older_version_changes_nothing(admin: Client, listed: Te
     assert admin.post("/rules/change", {"expected": "1", "up": "Nobody"}).status_code == 404
     long = {"expected": "1", "off": "Production", "reason": "x" * 501}
     assert admin.post("/rules/change", long).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("comparison", "value", "written"),
+    [
+        ("one_of", "staging, test", 'args.env in ["staging", "test"]'),
+        ("one_of", "5", 'args.env == "5"'),
+        ("between", "1, 20", ""),
+        ("absent", "", "!has(args.env)"),
+    ],
+)
+def test_the_builder_writes_lists_and_absence_by_the_type_of_the_argument(
+    admin: Client, tenant: Tenant, comparison: str, value: str, written: str
+) -> None:
+    tool = make_tool(make_server(tenant, "deploys"), "deploy")
+    properties = {"env": {"type": "string"}, "n": {"type": "integer"}}
+    Tool.objects.filter(pk=tool.id).update(definition={"name": "deploy", "inputSchema": {"properties": properties}})
+    form = {**FORM, "when": "", "build": "1", "tool": str(tool.id), "comparison": comparison, "value": value}
+    said = admin.post("/rules/add", {**form, "argument": "env"}).content.decode()
+    if written:
+        assert escape(f'tool.name == "deploy" && {written}') in said
+    else:
+        assert "Give two numbers, with a comma between them." in said
+        assert (
+            escape("args.n >= 1 && args.n <= 20")
+            in admin.post("/rules/add", {**form, "argument": "n"}).content.decode()
+        )
 
 
 def test_the_builder_adds_a_condition_to_the_expression(admin: Client, tenant: Tenant) -> None:

@@ -194,9 +194,12 @@ OF_ONE = {
     "factors.set_up",
     "factors.renew_codes",
     "factors.remove_own",
+    "rules.proposals",
+    "rules.proposal",
+    "rules.dismiss_proposal",
 }
-"""Tried where a consent is made, or a grant: tests/domain/oauth, tests/console/test_applications_page.py,
-tests/console/test_server_oauth.py, tests/console/test_factor_pages.py."""
+"""Tried where a consent is made, a grant, a factor, or many approvals: tests/domain/oauth, and in tests/console the tests
+of applications' pages, of servers' OAuth, of factors and of rules that are proposed."""
 READS = {
     "webhooks.list_webhooks",
     "configuration.export_configuration",

@@ -87,6 +87,8 @@ def test_the_code_is_typed_on_the_card_and_what_else_was_typed_stays(tenant: Ten
     assert Decision.objects.get().second_factor == "totp"
     page = words(at.get(f"/inbox/{Question.objects.get().pk}/").content.decode())
     assert "mia approved with a second factor" in page
+    page = words(at.get(f"/tasks/{task.public_id}/?view=questions").content.decode())
+    assert "mia approved (web, with a second factor)" in page
     assert Event.objects.get(action="question.approve").after["second_factor"] == "totp"
 
 

@@ -198,8 +198,8 @@ OF_ONE = {
     "rules.proposal",
     "rules.dismiss_proposal",
 }
-"""Tried where a consent is made, a grant, a factor, or many approvals: tests/domain/oauth, and in tests/console the tests
-of applications' pages, of servers' OAuth, of factors and of rules that are proposed."""
+"""Tried where a consent is made, a grant, a factor, or many approvals: tests/domain/oauth, and in tests/console the
+tests of applications' pages, of servers' OAuth, of factors and of rules that are proposed."""
 READS = {
     "webhooks.list_webhooks",
     "configuration.export_configuration",

@@ -149,3 +149,51 @@ def test_rules_that_change_nothing_for_the_call_are_not_spoken_of(
         assert "By the rules in force" not in page
         assert f"Approved. {RUNS}" in approve(mia, task)
         assert kit.claim_one().task_id == task.id
+
+
+def test_what_changes_rules_or_rights_says_beforehand_that_others_decide_then(
+    sign_in: Login, client_of: AuthContext, tool: ToolRecord
+) -> None:
+    tenant = client_of.tenant
+    person = make_person(Role.ADMIN, tenant)
+    mia, other = sign_in(person), sign_in(make_person(Role.ADMIN, tenant))
+    version = save(client_of, OTHER) + 1
+    save(client_of, ASKS)
+    pages = (
+        "/rules/",
+        "/rules/add",
+        "/rules/edit?rule=Production",
+        f"/rules/versions/{version - 1}/",
+        "/rules/bypass",
+        "/settings/",
+        f"/settings/?person={person.user_id}",
+    )
+
+    def said(address: str) -> str:
+        answer = mia.get(address)
+        assert answer.status_code == 200, address
+        return words(answer.content.decode())
+
+    general = "Calls that were made before are for others to decide on."
+    for address in pages:
+        assert general in said(address), address
+        assert "then for others to decide." not in said(address), address
+    assert "for others to decide" not in said("/inbox/")
+    for count, then in ((1, "1 call that waits now is"), (2, "2 calls that wait now are")):
+        make_task(client_of, tool, verdict=Verdict(Then.ASK, ASKS, version))
+        make_task(client_of, tool, verdict=Verdict(Then.ASK, Rule(name="Ops", when="", then=Then.ASK, group="x"), 1))
+        for address in pages:
+            assert f"{general} {then} then for others to decide." in said(address), (address, count)
+        assert "for others to decide" not in said("/inbox/")
+    added = mia.post("/settings/people/add", {"username": "new", "role": "approver", "groups": ""})
+    assert added.status_code in (200, 302)
+    others = "2 calls in All open are for others to decide"
+    after = f"{others}: you changed the rules or somebody’s rights after they were made."
+    assert after in said("/inbox/")
+    assert "Nothing waits for you." in said("/inbox/")
+    assert "then for others to decide." not in said("/rules/")
+    assert "for others to decide" not in said("/inbox/?queue=all")
+    assert "for others to decide" not in words(other.get("/inbox/").content.decode())
+    make_task(client_of, tool, verdict=Verdict(Then.ASK, ASKS, version))
+    assert after in said("/inbox/")
+    assert "Nothing waits for you." not in said("/inbox/")

@@ -26,7 +26,7 @@ from taskhub.core.records import Person
 from taskhub.core.rules import Risk, Then
 from taskhub.core.states import State
 from taskhub.domain.health.checks import disk_known_full
-from taskhub.domain.questions.inbox import open_count
+from taskhub.domain.questions.inbox import open_approvals, open_count
 from taskhub.domain.rules.bypasses import present_bypass
 from taskhub.lib import signs
 
@@ -483,6 +483,12 @@ def disk_full() -> bool:
 def bypass_in_force(person: Person) -> Bypass | None:
     """The tenant's bypass that is in force."""
     return present_bypass(person.tenant_id)
+
+
+@register.simple_tag
+def waiting_for_me(person: Person) -> int:
+    """How many calls wait for an approval that the person may give."""
+    return open_approvals(person).mine
 
 
 @register.filter

@@ -307,6 +307,8 @@ def _inbox(request: ConsoleRequest, pk: int | None, *, ask: Ask | None = None, s
         "unfiltered": Queue(queue.name, queries.EVERYTHING, "", 0).query(),
         "further": queue.query(after=items[-1].id) if len(found) > len(items) else "",
         "filters": None if rows_only or queue.name == "decided" else queue.filters(request),
+        "governed": queries.open_approvals(request.person).governed if queue.name == "mine" else 0,
+        "all_open": Queue("all", queries.EVERYTHING, "", 0).query(),
         "chosen": chosen,
         "picked": pk is not None,
     }

@@ -186,6 +186,15 @@ class InboxFilter:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenApprovals:
+    """How many calls that wait for an approval the person may decide (`mine`), and how many they may not because they
+    changed the rules, or somebody's rights, after the call was made (`governed`)."""
+
+    mine: int
+    governed: int
+
+
+@dataclass(frozen=True, slots=True)
 class Asker:
     """A tool and a client whose calls stand in a queue."""
 
@@ -198,6 +207,7 @@ EVERYTHING: Final = InboxFilter()
 
 _READ = {"asked": foreign, "arguments": calls.begun}
 _COUNT = statements.one("count_mine", int)
+_APPROVALS = statements.one("open_approvals", OpenApprovals)
 _MINE_OF_TASK = statements.many("mine_of_task", int)
 _OPEN = statements.many("inbox_open", InboxItem, convert=_READ)
 _ALIKE = statements.many("inbox_alike", InboxItem, convert=_READ)
@@ -211,6 +221,11 @@ _VOTES = statements.many("question_votes", Vote)
 def open_count(person: Person) -> int:
     """How many questions wait for the person."""
     return _COUNT(**_reader(person))
+
+
+def open_approvals(person: Person) -> OpenApprovals:
+    """How many calls wait for an approval that the person may give, or may not give any more."""
+    return _APPROVALS(**_reader(person))
 
 
 def mine_of(person: Person, task_id: int) -> frozenset[int]:

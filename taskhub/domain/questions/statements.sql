@@ -64,6 +64,12 @@ LEFT JOIN LATERAL (
 -- read fresh: count_mine(tenant bigint, user bigint, groups text[], approve boolean, manage boolean) -> int
 SELECT count(*) FROM question AS q WHERE q.tenant_id = :tenant AND {mine};
 
+-- read fresh: open_approvals(tenant bigint, user bigint, groups text[], approve boolean, manage boolean)
+--     -> OpenApprovals
+SELECT count(*) FILTER (WHERE o.obstacle = '') AS mine, count(*) FILTER (WHERE o.obstacle = 'governed') AS governed
+FROM (SELECT {obstacle} AS obstacle FROM question AS q
+      WHERE q.tenant_id = :tenant AND q.closed_at IS NULL AND q.kind = 'approval') AS o;
+
 -- read: mine_of_task(tenant bigint, user bigint, groups text[], approve boolean, manage boolean, task bigint)
 --     -> list[int]
 SELECT q.id FROM question AS q WHERE q.tenant_id = :tenant AND q.task_id = :task AND {mine};

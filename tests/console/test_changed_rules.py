@@ -123,7 +123,8 @@ def test_what_an_approval_comes_to_is_said_before_and_after(
     listed, _, shown = mia.get("/inbox/?queue=decided").content.decode().partition("<article")
     said = [after for *_, after in CHANGES.values()]
     assert all(words(listed).count(f"; {after}") == said.count(after) for after in said), words(listed)
-    assert f"Already approved by mia; {said[-1]}," in words(shown)
+    assert "Already approved by mia," in words(shown)
+    assert f"; {said[-1]}." in words(shown)
 
 
 def test_an_approval_that_counts_says_what_it_comes_to_before_the_others_have_approved(
@@ -174,7 +175,7 @@ def test_what_changes_rules_or_rights_says_beforehand_that_others_decide_then(
         assert answer.status_code == 200, address
         return words(answer.content.decode())
 
-    general = "Calls that were made before are for others to decide on."
+    general = "calls that were made before are for others to decide on."
     for address in pages:
         assert general in said(address), address
         assert "then for others to decide." not in said(address), address

@@ -22,7 +22,7 @@ from taskhub.console.htmx import leave, partial_or_page, wants_partial
 from taskhub.console.questions import words_of
 from taskhub.console.queues import QUEUES, Queue, queue_of
 from taskhub.console.requests import ConsoleRequest
-from taskhub.console.templatetags.console import not_counted, past, state_word
+from taskhub.console.templatetags.console import past, state_word
 from taskhub.console.views.factors import confirm
 from taskhub.control import questions
 from taskhub.control.factors import has_confirmed, own_factor
@@ -491,8 +491,7 @@ def _closed_words(item: InboxItem) -> str:
     if item.state is QuestionState.ANSWERED and item.last_actor:
         if item.kind is QuestionKind.OUTCOME:
             return f"{item.last_actor} {past(item.last_verdict)}"
-        after = f"; {not_counted(item.not_counted)}" if item.not_counted else ""
-        return f"Already {past(item.last_verdict)} by {item.last_actor}{after}"
+        return f"Already {past(item.last_verdict)} by {item.last_actor}"
     if item.state is QuestionState.EXPIRED:
         ruled = item.kind is QuestionKind.OUTCOME
         return f"Nobody {'said' if ruled else 'answered'} in time, so the task failed"

@@ -275,7 +275,7 @@ DECLARE
     reminded int := 0;
 BEGIN
     FOR late IN
-        SELECT q.id, t.id AS task_id, t.tenant_id, t.context_id, t.tool_name, th_hint(t) AS hint
+        SELECT q.id, t.id AS task_id, t.tenant_id, t.context_id, t.tool_name
         FROM question q JOIN task t ON t.id = q.task_id
         WHERE q.closed_at IS NULL AND q.reminded_at IS NULL AND q.remind_at < p_moment AND q.due_at > p_moment
         ORDER BY q.remind_at LIMIT p_limit FOR UPDATE OF t SKIP LOCKED
@@ -294,7 +294,7 @@ BEGIN
                    'needed', q.quorum - (SELECT count(*) FROM decision d
                                          WHERE d.question_id = q.id AND d.verdict = 'approve')))
         FROM question q WHERE q.id = late.id;
-        PERFORM pg_notify('taskhub', late.hint);
+        PERFORM pg_notify('taskhub', th_hint(t)) FROM task t WHERE t.id = late.task_id;
     END LOOP;
     RETURN reminded;
 END $$;

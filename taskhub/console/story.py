@@ -124,7 +124,8 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The lanes of a task, from its creation to its end, or to the present."""
+    """The drawing of a task's life, from its creation to its end, or to the present: rows of bars, one each for
+    attempts, waits and decisions."""
 
     lanes: tuple[Lane, ...]
     folds: tuple[Fold, ...]

@@ -87,7 +87,8 @@ class RuleTime:
                 while True:
                     async with self._turn:
                         made = self._turned(tenant_id, decision)
-                        # The lock is held over the end of this round, so that the next turn is in another one.
+                        # Holds the lock until the event loop has gone round once, so that no two turns fall into one
+                        # pass of it.
                         await asyncio.sleep(0)
                     if made:
                         return decision.found

@@ -173,7 +173,7 @@ class Diagnosis:
         await self._step("MCP", mcp_seconds(self.target), starting, lambda _: _greeted(connection))
 
     async def _step(self, name: str, seconds: float, work: Awaitable[T], says: Callable[[T], str]) -> T:
-        """Do a step and tell of it. Raises `_Failed` if it fails."""
+        """Do the step `name` and report how it ended. Raises `_Failed` if it fails."""
         self.tell(name)
         since = time.monotonic()
         try:

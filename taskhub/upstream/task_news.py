@@ -35,7 +35,7 @@ def named_by(token: str) -> tuple[int, int] | None:
 
 
 class TaskNews:
-    """The notifications of one connection."""
+    """Passes on what the notifications of one connection say of the server's tasks and of the progress of calls."""
 
     def __init__(self, hide: Callable[[str], str]) -> None:
         """`hide` takes the server's secrets out of a line."""

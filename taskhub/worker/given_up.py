@@ -35,8 +35,8 @@ class GivenUp:
     """The calls that one worker has given up. For its event loop only."""
 
     def __init__(self, runner: Runner, poll: Callable[[Pool, Poll], Awaitable[PollOutcome | Waits]]) -> None:
-        """`poll` polls a server as for any call. Since these calls have run for too long, it asks the server to cancel
-        the task."""
+        """`poll` polls a server as for any call. For the calls here, which have run for too long, it also asks the
+        server to cancel the task."""
         self._runner = runner
         self._poll = poll
         self._calls: dict[int, deque[tuple[Poll, float]]] = {}

@@ -1,5 +1,5 @@
-"""Calls of servers with OAuth. A call is sent with the token of the caller's grant, which is refreshed before if
-needed, over connections that no other grant uses."""
+"""Calls to servers that want OAuth. If needed, the caller's grant is refreshed first. The call is then sent with its
+token, over a connection that no other grant uses."""
 
 from __future__ import annotations
 

@@ -170,8 +170,8 @@ class Polls:
             self.wake()
 
     def changed(self, server_id: int, upstream_id: str, working: bool, owner: int | None) -> None:
-        """The server said that its task changed: poll it soon (later if it still works). `owner`: the client in whose
-        session the server said so; `None` if it was in no client's session."""
+        """The server said that its task changed: poll the task soon, or later if it is still `working`. `owner`: the
+        client in whose session the server said so; `None` if it was in no client's session."""
         if not self._changed:
             asyncio.get_running_loop().call_later(NEWS_SECONDS, self._hurry)
         self._changed.add((server_id, upstream_id, owner, working))

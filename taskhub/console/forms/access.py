@@ -217,7 +217,7 @@ class ConsentForm(ConsoleForm):
         ]
 
     def clean_grant(self) -> tuple[str, ...]:
-        """Refuses an empty grant; to deny consent there is a button."""
+        """Refuses a consent in which nothing is chosen; to deny it there is a button."""
         grant = tuple(self.cleaned_data["grant"])
         if not grant:
             raise forms.ValidationError("Tick what it may do, or deny it everything.")

@@ -245,7 +245,7 @@ def edit(request: ConsoleRequest, pk: int) -> HttpResponse:
     elif outcome is EditOutcome.COUNTED:
         words = f"Approved with changes: 1 of {proposed.approval.quorum}. The others are shown what you changed."
     else:
-        # What was approved is asked about by the rules in force now.
+        # The rules in force now have judged the edited call already.
         words = f"Approved with changes. {_waits(request, item, by_rules=False) or 'The tool runs now.'}"
     late = outcome in (EditOutcome.LATE, EditOutcome.TWICE, EditOutcome.UNKNOWN)
     return _settled(request, item, AnswerOutcome(outcome) if late else AnswerOutcome.ANSWERED, words)

@@ -125,7 +125,7 @@ def task_cancel(request: ConsoleRequest, public_id: str) -> HttpResponse:
             messages.success(request, "Cancelled.")
         elif state in TERMINAL:
             messages.info(request, f"The task ended first: it is {state_word(state)}. Nothing was changed.")
-        # No message in the other case: the page shows the request until the task has ended.
+        # A cancellation that has not ended the task yet gets no message: the page shows it until then.
     return redirect("task-detail", public_id=public_id)
 
 

@@ -390,7 +390,8 @@ class _Walk:
                 self._step(seal)
 
     def read(self) -> None:
-        """Check the links, signatures and events of all further seals, and that the seal of the mark was found."""
+        """Check the links, signatures and events of all seals that are left, and that the seal which the mark names is
+        among those that were read."""
         newest = Seal.objects.order_by("-to_xid").values_list("to_xid", flat=True).first() or 0
         while page := READ_SEALS(above=self._above, most=SEALS, events=EVENTS):
             low, fitting, broken = self._above, 0, None

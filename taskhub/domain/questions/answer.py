@@ -65,10 +65,11 @@ def checked_answer(kind: QuestionKind, params: dict[str, Any], response: Any) ->
 
 def decide_approval(task_id: int, question: OpenQuestion, *, approve: bool, actor: Actor) -> AnswerOutcome:
     """Approve or reject. One rejection ends the task: the tool never runs, and the caller reads `actor.reason`.
-    Each person counts once: a second decision is `TWICE`. An approval is `COUNTED` until the quorum is reached. A
-    person who may not decide this call is `BARRED`, and nothing is stored; nor is an approval before the preview of the
-    call has ended, which is `PREVIEWING`, nor one that needs a second factor of somebody who has not confirmed theirs
-    (`Actor.factor`), which is `UNCONFIRMED`."""
+    Each person counts once: a second decision is `TWICE`. An approval is `COUNTED` until the quorum is reached.
+
+    Three outcomes store nothing: `BARRED`, if the person may not decide this call; `PREVIEWING`, for an approval before
+    the call's preview has ended; and `UNCONFIRMED`, for an approval that needs a second factor which the person has not
+    confirmed (`Actor.factor`)."""
     response = {"verdict": "approve" if approve else "reject", "by": actor.name, "reason": actor.reason}
     final = None
     if not approve:

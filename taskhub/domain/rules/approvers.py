@@ -14,8 +14,8 @@ _ENDS: Final = {Otherwise.DENY: "is then denied", Otherwise.ALLOW: "then runs wi
 
 @dataclass(frozen=True, slots=True)
 class TooFew:
-    """A rule that needs more approvals than `there`, the number of people who may approve: in its group or, with
-    `later`, in the group that is asked if nobody decides."""
+    """A rule that needs more approvals than people may give. `there`: how many people may approve. `later`: whether
+    this is about the group that is asked if nobody decides, and not the rule's own."""
 
     rule: Rule
     there: int

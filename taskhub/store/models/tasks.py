@@ -306,7 +306,8 @@ class Preview(models.Model):
     is_error = models.BooleanField(db_default=False)
     problem = models.TextField(db_default="")
     digest = models.BinaryField(max_length=32, null=True)
-    """The digest of the whole answer, with the part that was not kept; the same for all previews without an answer."""
+    """The digest of the whole answer, including the part that was not kept. All previews that ended without an answer
+    have the same digest."""
 
     class Meta:
         db_table = "preview"

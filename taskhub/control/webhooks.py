@@ -13,7 +13,7 @@ from taskhub.domain.notices.webhooks import Wanted, WebhookRow
 
 def list_webhooks(caller: Caller) -> list[WebhookRow]:
     """The webhooks of the caller's tenant, by name. Raises `Forbidden`."""
-    caller.require("settings.view", "list webhooks")
+    caller.require("settings.view", what="list webhooks")
     return webhooks.webhooks(caller.tenant_id)
 
 

@@ -193,12 +193,12 @@ def test_it_says_what_people_would_read(admin: Client, tenant: Tenant, tool: Too
     said = words(html)
     assert "Asked Critical It waits until 1 of the approvers approves it. If nobody" in said
     assert "They read: Pay 50 to (not given)" in said
-    assert "They see what is answered by" not in said
+    assert "They see the answer of" not in said
     posted = FORM | more | typed(context, tool, '{"n": 50}')
     said = words(admin.post("/rules/edit?rule=Large", posted | {"preview": "plan"}).content.decode())
-    assert "They see what is answered by plan" in said
+    assert "They see the answer of plan" in said
     said = words(admin.post("/rules/edit?rule=Large", posted | {"preview_arguments": '{"a": 1}'}).content.decode())
-    assert "They see what is answered by the same tool with {&quot;a&quot;:1}" in said
+    assert "They see the answer of the same tool with {&quot;a&quot;:1}" in said
     wrong = admin.post("/rules/edit?rule=Large", FORM | more | typed(context, tool) | {"sentence": "Pay {n}"})
     assert wrong.status_code == 400
     assert present(tenant.pk).rules == RULES

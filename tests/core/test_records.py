@@ -18,6 +18,7 @@ CHANGED = {
     "taskhub.protocol.hub.Hub",
     "taskhub.protocol.revisions.v2025_11_25.streams._Position",
     "taskhub.protocol.revisions.v2025_11_25.streams._Served",
+    "taskhub.protocol.rule_time._Line",
 }
 """These are no records: what they hold changes as a process goes on."""
 TALL = ("taskhub.core.hints.",)

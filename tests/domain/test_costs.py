@@ -149,7 +149,7 @@ def test_the_overviews_numbers_cost_the_same_ever_and_so_does_health() -> None:
                 statements(backlog),
             ]
         )
-    assert found == [[1, 3, 1, 1, 8], [1, 2, 1, 1, 8]]
+    assert found == [[1, 3, 1, 1, 10], [1, 2, 1, 1, 10]]
 
 
 def test_the_catalogue_is_read_once_and_then_remembered_until_a_hint_drops_it() -> None:

@@ -18,6 +18,7 @@ OWN = {"test_manifest.py", "test_schema.py", "test_plain_calls.py", "test_interi
     "test_what_clients_say.py",
     "test_answers_of_models.py",
     "test_edited_arguments.py",
+    "test_rule_time.py",
 }
 """Tests of the tests, and of what is ours and no specification's: their functions need no rule."""
 

@@ -153,23 +153,14 @@ class DecisionForm(forms.Form):
         )
 
 
-class AlikeForm(forms.Form):
-    """Approves or rejects the selected approvals, which are alike."""
-
-    verdict = forms.ChoiceField(
-        choices=[("approve", "Approve"), ("reject", "Reject")],
-        error_messages={"required": "Choose approve or reject.", "invalid_choice": "Choose approve or reject."},
-    )
-    reason = forms.CharField(
-        required=False,
-        max_length=1_000,
-        label="Reason",
-        widget=forms.Textarea(attrs={"rows": 2}),
-        help_text="Required to reject, and the same for all. The callers see it; always kept in the audit log.",
-    )
+class AlikeForm(DecisionForm):
+    """Approves or rejects the selected approvals, which are alike; none of them is critical."""
 
     def __init__(self, data: Any = None) -> None:
         super().__init__(data)
+        self.fields[
+            "reason"
+        ].help_text = "Required to reject, and the same for all. The callers see it; always kept in the audit log."
         self.picked = [number for text in data.getlist("question") if (number := whole(text))] if data else []
         """The ids of the selected questions. What is no number counts as not selected."""
 

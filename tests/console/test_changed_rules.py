@@ -198,3 +198,18 @@ def test_what_changes_rules_or_rights_says_beforehand_that_others_decide_then(
     make_task(client_of, tool, verdict=Verdict(Then.ASK, ASKS, version))
     assert after in said("/inbox/")
     assert "Nothing waits for you." not in said("/inbox/")
+
+
+def test_the_page_of_calls_that_are_alike_says_it_too(
+    client_of: AuthContext, tool: ToolRecord, tenant: Tenant, sign_in: Login
+) -> None:
+    tasks = [asked(client_of, tool)]
+    verdict = Verdict(Then.ASK, ASKS, present(tenant.pk).version)
+    tasks += [make_task(client_of, tool, arguments={"env": f"prod-{n}"}, verdict=verdict) for n in range(2)]
+    mia = sign_in(make_person(Role.APPROVER, tenant))
+    page = f"/inbox/{Question.objects.get(task_id=tasks[0].id).pk}/alike"
+    assert "it does not run" not in words(mia.get(page).content.decode())
+    save(client_of, Rule(name="Frozen", when="", then=Then.DENY), ASKS)
+    assert "The oldest: By the rules in force now this call is denied: it does not run" in words(
+        mia.get(page).content.decode()
+    )

@@ -17,6 +17,7 @@ from taskhub.console.forms.questions import AlikeForm
 from taskhub.console.htmx import leave
 from taskhub.console.queues import Queue, queue_of
 from taskhub.console.requests import ConsoleRequest
+from taskhub.console.views.inbox import would_wait
 from taskhub.control import questions
 from taskhub.core import calls
 from taskhub.core.errors import Invalid
@@ -122,5 +123,6 @@ def _page(
         "select_all": f"{queue.query()}&all=1" if queue.query() else "?all=1",
         "back": queue.address(),
         "can_see_rules": request.caller.may("server.view"),
+        **would_wait(request, items[0]),
     }
     return render(request, "console/inbox_alike.html", context, status=status)

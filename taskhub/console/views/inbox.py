@@ -345,7 +345,7 @@ def _chosen(request: ConsoleRequest, item: InboxItem, ask: Ask | None) -> dict[s
         "can_see_rules": request.caller.may("server.view"),
         "alike": _alike(request, item),
         **_factor(request, item, ask),
-        **_would_wait(request, item),
+        **would_wait(request, item),
         **_undecidable(item),
         **_approved(item),
         **_preview(item),
@@ -453,7 +453,7 @@ def _by_rules(item: InboxItem, found: TaskDetail) -> str:
     return story.by_rules(found, item.id, outlook)
 
 
-def _would_wait(request: ConsoleRequest, item: InboxItem) -> dict[str, Any]:
+def would_wait(request: ConsoleRequest, item: InboxItem) -> dict[str, Any]:
     """The template context that says whether the call would run after an approval, or after the ruling that it did not
     run. `waits`: why it would not run now, as a sentence, empty if it would. `never`: whether it would not run later
     either. `by_rules`: in place of both, what the rules in force now do that are not those that asked."""

@@ -52,7 +52,7 @@ def test_call_to_production_is_approved_confirmed_and_answered(hub: RunningHub, 
     confirm = wait_until(lambda: (now := waiting(hub, task)) != approval and now, "the form")
     page.locator(f"#question-{confirm}").click()
     expect(decision.locator(".ask")).to_have_text("Deploy checkout 1.4.2 to production?")
-    page.get_by_label("Deploy").check()
+    page.get_by_role("checkbox", name="Deploy").check()
     page.get_by_role("button", name="Send answer").click()
     expect(page.locator("#notices")).to_contain_text("Answered. The task continues.")
 

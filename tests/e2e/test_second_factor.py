@@ -33,12 +33,12 @@ def mia(hub: RunningHub) -> Iterator[tuple[str, str]]:
 
 @pytest.fixture
 def word(visits: Visits) -> str:
-    """A word of this test: a rule asks about calls with it, and wants a second factor."""
+    """A word of this test: a rule asks about deployments of it, and wants a second factor."""
     word = f"factor-{secrets.token_hex(4)}"
     admin = visits.of("admin")
     go(admin, "/rules/add")
     admin.get_by_label("Name", exact=True).fill(word)
-    admin.get_by_label("When", exact=True).fill(f'args.service == "{word}"')
+    admin.get_by_label("When", exact=True).fill(f'tool.name == "deploy" && args.service == "{word}"')
     admin.get_by_label("With a second factor").check()
     admin.get_by_role("button", name="Save rule").click()
     expect(admin.get_by_text("saved: version")).to_be_visible()

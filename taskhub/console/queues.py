@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -42,7 +43,7 @@ class Queue:
             queue="" if queue == "mine" else queue,
             q=self.text,
             tool=self.wanted.tool,
-            client=self.wanted.client or "",
+            client=self.wanted.client,
             kind=self.wanted.kind,
             risk=self.wanted.risk,
             after=start or "",
@@ -58,16 +59,15 @@ class Queue:
         """The URL of an item of a list: a question, or those that are alike."""
         return reverse("inbox-alike" if item.folded else "inbox-question", args=[item.id]) + self.query()
 
-    def filters(self, request: ConsoleRequest) -> InboxFilters:
-        """The form above the list, with the tools and clients whose calls are in the queue."""
+    def filters(self, items: Sequence[InboxItem]) -> InboxFilters:
+        """The form above the list, which offers the tools and clients of its rows."""
         wanted = self.wanted
         now = {"tool": wanted.tool, "client": wanted.client, "kind": wanted.kind, "risk": wanted.risk}
         filters = InboxFilters({**now, "q": self.text, "queue": "" if self.name == "mine" else self.name})
-        found = inbox.askers(request.person, self.name)
-        tools = dict.fromkeys([*(one.tool for one in found), *([wanted.tool] if wanted.tool else [])])
+        tools = sorted({item.tool_name for item in items} | {wanted.tool} - {""})
+        clients = sorted({item.client for item in items} | {wanted.client} - {""})
         filters.offer("tool", "Every tool", ((tool, tool) for tool in tools))
-        clients = {one.client_id: one.client for one in found}
-        filters.offer("client", "Every client", sorted(clients.items(), key=lambda client: client[1]))
+        filters.offer("client", "Every client", ((client, client) for client in clients))
         filters.offer("kind", "Every kind", ((kind, words.name) for kind, words in WORDS.items()))
         filters.offer("risk", "Any risk", ((str(risk), f"{risk.capitalize()} risk") for risk in Risk))
         return filters
@@ -82,7 +82,7 @@ def queue_of(request: ConsoleRequest) -> Queue:
     text = query.text(request, "q")
     wanted = InboxFilter(
         tool=query.text(request, "tool"),
-        client=query.number(request, "client") or 0,
+        client=query.text(request, "client"),
         kind=query.choice(request, "kind", tuple(WORDS)),
         risk=query.choice(request, "risk", tuple(Risk)),
         words=tuple(text.split()[:MOST_WORDS]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -288,10 +289,9 @@ def _confirm(request: ConsoleRequest, code: str) -> None:
 
 def _inbox(request: ConsoleRequest, pk: int | None, *, ask: Ask | None = None, status: int = 200) -> HttpResponse:
     queue = queue_of(request)
-    found = queries.questions(
-        request.person, queue.name, wanted=queue.wanted, after=queue.after, limit=queries.SHOWN + 1
-    )
-    items = found[: queries.SHOWN]
+    most = queries.SHOWN_DECIDED if queue.name == "decided" else queries.SHOWN
+    found = queries.questions(request.person, queue.name, wanted=queue.wanted, after=queue.after, limit=most + 1)
+    items = found[:most]
     if pk is not None:
         chosen: InboxItem | None = questions.find_question(request.caller, pk)
     else:
@@ -306,7 +306,7 @@ def _inbox(request: ConsoleRequest, pk: int | None, *, ask: Ask | None = None, s
         "from_start": queue.query(after=0),
         "unfiltered": Queue(queue.name, queries.EVERYTHING, "", 0).query(),
         "further": queue.query(after=items[-1].id) if len(found) > len(items) else "",
-        "filters": None if rows_only or queue.name == "decided" else queue.filters(request),
+        "filters": None if rows_only or queue.name == "decided" else queue.filters(items),
         "governed": queries.open_approvals(request.person).governed if queue.name == "mine" else 0,
         "all_open": Queue("all", queries.EVERYTHING, "", 0).query(),
         "chosen": chosen,
@@ -317,7 +317,7 @@ def _inbox(request: ConsoleRequest, pk: int | None, *, ask: Ask | None = None, s
     if chosen is None:
         return partial_or_page(request, "console/inbox.html", partial, context, status=status)
     try:
-        shown = context | _chosen(request, chosen, ask)
+        shown = context | _chosen(request, chosen, ask) | {"alike": _alike(request, chosen, items)}
         return partial_or_page(request, "console/inbox.html", partial, shown, status=status)
     except TaskHubError:
         raise
@@ -343,7 +343,6 @@ def _chosen(request: ConsoleRequest, item: InboxItem, ask: Ask | None) -> dict[s
         "sampling": _sampling(item) if item.kind is QuestionKind.SAMPLING else None,
         "link": _link(item),
         "can_see_rules": request.caller.may("server.view"),
-        "alike": _alike(request, item),
         **_factor(request, item, ask),
         **would_wait(request, item),
         **_undecidable(item),
@@ -354,9 +353,11 @@ def _chosen(request: ConsoleRequest, item: InboxItem, ask: Ask | None) -> dict[s
     }
 
 
-def _alike(request: ConsoleRequest, item: InboxItem) -> int:
-    """How many approvals can be decided together with this one, itself among them; 0 if it is decided by itself."""
-    if not item.mine or item.kind is not QuestionKind.APPROVAL:
+def _alike(request: ConsoleRequest, item: InboxItem, listed: Sequence[InboxItem]) -> int:
+    """How many approvals can be decided together with this one, itself among them; 0 if no row of the list stands for
+    several calls of its tool and client, or if it is decided by itself."""
+    calls = {(row.tool_name, row.client) for row in listed if row.folded}
+    if not item.mine or (item.tool_name, item.client) not in calls:
         return 0
     found = queries.alike(request.person, item.id, limit=1)
     return found[0].alike if found else 0

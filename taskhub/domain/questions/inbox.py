@@ -15,10 +15,11 @@ from taskhub.domain.foreign import Foreign, foreign
 from taskhub.store import statements
 
 SHOWN: Final = 100
+"""Open questions on a page, and approvals that are decided at once."""
+SHOWN_DECIDED: Final = 50
+"""Closed questions on a page, each of which reads more."""
 FOLD: Final = 3
 """From how many approvals on that are alike a list shows one row for all of them."""
-CHOICES: Final = 1_000
-"""The most pairs of a tool and a client that are read for the filters of a queue."""
 _ALL_OF_IT: Final = 2**31 - 1
 _UNFOLDED: Final = 2**31 - 1
 
@@ -176,7 +177,8 @@ class InboxFilter:
     """What a queue is narrowed to; an empty value narrows nothing."""
 
     tool: str = ""
-    client: int = 0
+    client: str = ""
+    """Its name."""
     kind: str = ""
     risk: str = ""
     """Of approvals, the risk that the rule names."""
@@ -194,15 +196,6 @@ class OpenApprovals:
     governed: int
 
 
-@dataclass(frozen=True, slots=True)
-class Asker:
-    """A tool and a client whose calls stand in a queue."""
-
-    tool: str
-    client_id: int
-    client: str
-
-
 EVERYTHING: Final = InboxFilter()
 
 _READ = {"asked": foreign, "arguments": calls.begun}
@@ -211,7 +204,6 @@ _APPROVALS = statements.one("open_approvals", OpenApprovals)
 _MINE_OF_TASK = statements.many("mine_of_task", int)
 _OPEN = statements.many("inbox_open", InboxItem, convert=_READ)
 _ALIKE = statements.many("inbox_alike", InboxItem, convert=_READ)
-_CHOICES = statements.many("inbox_choices", Asker)
 _DECIDED = statements.many("inbox_decided", InboxItem, convert=_READ)
 _ONE = statements.maybe("inbox_question", InboxItem, convert=_READ)
 _OF_TASK = statements.maybe("question_of_task", int)
@@ -259,11 +251,6 @@ def alike(person: Person, question_id: int, *, limit: int = SHOWN) -> tuple[Inbo
     Empty if this one does not wait for the person, or is decided by itself: a critical call, one with a preview, with
     edited arguments, with answers that came along, or with long arguments, and one that is asked again."""
     return tuple(_ALIKE(**_reader(person), arguments=calls.BEGINNING, most=limit, question=question_id))
-
-
-def askers(person: Person, queue: str) -> tuple[Asker, ...]:
-    """The tools and clients whose calls stand in a queue of open questions, at most `CHOICES` pairs."""
-    return tuple(_CHOICES(**_reader(person), everything=queue != "mine", most=CHOICES))
 
 
 def _open(

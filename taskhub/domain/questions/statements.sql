@@ -88,17 +88,19 @@ CASE WHEN q.kind = 'approval' AND q.closed_at IS NULL AND q.params #> '{decided,
                             q.params #> '{decided,rule}', q.params #> '{decided,doubt}')::text END
 */
 /* fragment: wanted
-(:tool = '' OR t.tool_name = :tool) AND (:client = 0 OR t.context_id = :client) AND (:kind = '' OR q.kind = :kind)
+(:tool = '' OR t.tool_name = :tool) AND (:kind = '' OR q.kind = :kind)
+AND (:client = '' OR EXISTS (SELECT FROM auth_context AS c WHERE c.id = t.context_id AND c.name = :client))
 AND (:risk = '' OR q.kind = 'approval' AND coalesce(q.params #>> '{decided,risk}', 'low') = :risk)
 AND (cardinality(:words) = 0 OR (
     SELECT bool_and(position(w IN lower(concat_ws(
         ' ', t.public_id, t.tool_name, s.name, c.name, q."group", q.params ->> 'message',
         q.params #>> '{decided,sentence}', left(t.arguments::text, :arguments)))) > 0)
-    FROM unnest(:words) AS w))
+    FROM unnest(:words) AS w, auth_context AS c, tool AS b JOIN server AS s ON s.id = b.server_id
+    WHERE c.id = t.context_id AND b.id = t.tool_id))
 */
 
 -- read fresh: inbox_open(tenant bigint, user bigint, groups text[], approve boolean, manage boolean, arguments int,
---     most int, everything boolean, tool text, client bigint, kind text, risk text, words text[], after bigint,
+--     most int, everything boolean, tool text, client text, kind text, risk text, words text[], after bigint,
 --     fold int) -> list[InboxItem]
 -- The open questions, or only those that wait for the person, after the question `after`. Of `fold` approvals or more
 -- that are alike only the first.
@@ -109,9 +111,6 @@ JOIN (
                row_number() OVER (same ORDER BY q.opened_at, q.id) AS place
         FROM question AS q
         JOIN task AS t ON t.id = q.task_id
-        JOIN auth_context AS c ON c.id = t.context_id
-        JOIN tool AS b ON b.id = t.tool_id
-        JOIN server AS s ON s.id = b.server_id
         WHERE q.tenant_id = :tenant AND q.closed_at IS NULL AND (:everything OR {obstacle} = '') AND {wanted}
         WINDOW same AS (PARTITION BY coalesce({alike}, q.id::text))
     ) AS o
@@ -130,15 +129,6 @@ WHERE q.tenant_id = :tenant AND {mine} AND {alike} = (
     WHERE q.id = :question AND q.tenant_id = :tenant
 )
 ORDER BY q.opened_at, q.id LIMIT :most;
-
--- read fresh: inbox_choices(tenant bigint, user bigint, groups text[], approve boolean, manage boolean,
---     everything boolean, most int) -> list[Asker]
-SELECT DISTINCT t.tool_name AS tool, c.id AS client_id, c.name AS client
-FROM question AS q
-JOIN task AS t ON t.id = q.task_id
-JOIN auth_context AS c ON c.id = t.context_id
-WHERE q.tenant_id = :tenant AND q.closed_at IS NULL AND (:everything OR {obstacle} = '')
-ORDER BY t.tool_name, c.name LIMIT :most;
 
 -- read fresh: inbox_decided(tenant bigint, user bigint, groups text[], approve boolean, manage boolean, arguments int,
 --     most int, after bigint) -> list[InboxItem]

@@ -54,11 +54,13 @@ class _Wanting:
 _NEWS = statements.many("news", _News)
 _WANTING = statements.many("wanting_webhooks", _Wanting)
 _QUEUE = statements.rowcount("queue_notices")
+_SKIP = statements.rowcount("skip_unwanted")
 
 
 def queue_notices() -> int:
     """Queue the notices of the next events of the feed. Returns how many events were looked at: `feed.reading.BATCH` if
-    there may be more."""
+    there may be more. Without webhooks none is looked at."""
+    _SKIP(consumer=CONSUMER)
     return read_feed(CONSUMER, ACTIONS, _queue)
 
 

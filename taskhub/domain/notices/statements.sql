@@ -14,6 +14,18 @@ SELECT w.id, w.tenant_id, w.kinds, w.context_id,
 FROM webhook AS w WHERE w.tenant_id = any(:tenants) AND w.enabled
 ORDER BY w.id FOR KEY SHARE OF w;
 
+-- write: skip_unwanted(consumer text) -> rowcount
+-- Moves the consumer behind all events that can be read (see the feed's statements), without reading them, if no
+-- webhook wants any. One that is stored meanwhile is not seen here, and neither is any event of after that.
+UPDATE feed_consumer AS c SET xid = n.xid, event_id = n.id, moved_at = clock_timestamp()
+FROM (
+    SELECT e.xid, e.id FROM event AS e
+    WHERE e.xid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint + event_shift()
+    ORDER BY e.xid DESC, e.id DESC LIMIT 1
+) AS n
+WHERE c.name = :consumer AND (n.xid, n.id) > (c.xid, c.event_id)
+  AND NOT EXISTS (SELECT FROM webhook AS w WHERE w.enabled);
+
 -- read: news(events bigint[]) -> list[_News]
 -- An approval that was counted before is not the one that decided: that is the last on the question.
 SELECT e.id AS event_id, t.context_id, t.public_id AS task, t.tool_name AS tool, s.name AS server, c.name AS client,

@@ -106,6 +106,20 @@ def test_people_are_reminded(world: World) -> None:
     assert [body["data"].get("group") for body in told(ours)] == ["ops", "ops"]
 
 
+def test_without_webhooks_no_event_is_looked_at(world: World) -> None:
+    ours = hook(world.context.tenant_id)
+    queue()
+    set_enabled(tenant_id=world.context.tenant_id, webhook_id=ours, enabled=False, actor=ROOT)
+    kit.create(world)
+    kit.finish(kit.claim_one())
+    assert queueing.queue_notices() == 0
+    set_enabled(tenant_id=world.context.tenant_id, webhook_id=ours, enabled=True, actor=ROOT)
+    kit.create(world)
+    kit.finish(kit.claim_one())
+    assert queueing.queue_notices() > 0
+    assert types(ours) == [Kind.FINISHED]
+
+
 def test_ends_of_tasks(world: World) -> None:
     ours = hook(world.context.tenant_id)
     for end in (kit.finish, kit.fault):

@@ -136,9 +136,9 @@ def test_a_tenant_that_has_used_its_share_waits_for_turns_and_another_does_not()
         seen: list[str] = []
         waits = asyncio.ensure_future(within.run(HOSTILE, _spending(20)))
         await asyncio.sleep(0)
-        late = asyncio.ensure_future(within.run(HOSTILE, counted(seen, "late")))  # type: ignore[arg-type]
+        late = asyncio.ensure_future(within.run(HOSTILE, counted(seen, "late")))
         await asyncio.sleep(0)
-        await within.run(ORDINARY, counted(seen, "other"))  # type: ignore[arg-type]
+        await within.run(ORDINARY, counted(seen, "other"))
         assert seen == ["other"]
         await asyncio.gather(waits, late)
         assert seen == ["other", "late"]

@@ -119,13 +119,14 @@ END $$;
 
 -- Whether the rules have to decide a call again before it runs: they, or the definition of its tool, or what they see
 -- of the person who signed in its client, are not those by which they decided it last (`decided`), or the bypass that
--- let it pass is over. `seen` and `present` are the digests of the definition then and now.
+-- let it pass is over. `seen` and `present` are the digests of the definition then and now. Where there are no rules
+-- `decided` is null, and null AND a subquery would run the subquery: hence `coalesce`.
 CREATE OR REPLACE FUNCTION th_to_decide(tenant bigint, client bigint, decided jsonb, seen bytea, present text)
 RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT coalesce((decided ->> 'version')::int, 0) <> v.number OR v.number > 0 AND seen <> decode(present, 'hex')
-        OR decided ? 'person' AND decided -> 'person' IS DISTINCT FROM (
+        OR coalesce(decided ? 'person', false) AND decided -> 'person' IS DISTINCT FROM (
             SELECT th_signed_in(c) FROM auth_context c WHERE c.id = client)
-        OR decided ? 'bypass' AND NOT EXISTS (
+        OR coalesce(decided ? 'bypass', false) AND NOT EXISTS (
             SELECT FROM bypass b WHERE b.id = (decided #>> '{bypass,id}')::bigint
             AND b.ended_at IS NULL AND b.ends_at > clock_timestamp())
     FROM (SELECT coalesce(max(r.number), 0) AS number FROM rule_version r WHERE r.tenant_id = tenant) AS v

@@ -207,10 +207,10 @@ ATTACKS: dict[str, Attack] = {
     "a person who left the group": Attack(
         of_somebody,
         lambda *_: Membership.objects.update(groups=[]),
-        (Mutant("th_to_decide", r"OR decided \? 'person'.*?c\.id = client\)"),),
+        (Mutant("th_to_decide", r"OR coalesce\(decided \? 'person'.*?c\.id = client\)"),),
     ),
     "a bypass that is over": Attack(
-        let_pass, bypass_ends, (Mutant("th_to_decide", r"OR decided \? 'bypass'.*?clock_timestamp\(\)\)"),)
+        let_pass, bypass_ends, (Mutant("th_to_decide", r"OR coalesce\(decided \? 'bypass'.*?clock_timestamp\(\)\)"),)
     ),
     "a bypass that is over and not noted": Attack(
         let_pass,

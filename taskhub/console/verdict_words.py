@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from taskhub.core.rules import Otherwise, Then
+from taskhub.core.records import NewQuestion
+from taskhub.core.rules import Otherwise, Then, Verdict
 from taskhub.domain.clients.verdicts import Called
 from taskhub.domain.rules.decisions import denied
 from taskhub.domain.rules.explained import Step, Unknown, Why
@@ -48,12 +49,16 @@ def minutes(count: int) -> str:
 
 def called_words(called: Called) -> str:
     """What happens to a call, in words."""
-    verdict = called.explained.verdict
     if called.then is Then.HIDE:
         return "The client does not know of the tool, and its call finds none."
-    if called.then is Then.DENY:
+    return verdict_words(called.explained.verdict, called.approval)
+
+
+def verdict_words(verdict: Verdict, asked: NewQuestion | None) -> str:
+    """What happens to a call, in words, by the verdict on it and the approval that it needs, if any."""
+    if verdict.then is Then.DENY:
         return f"It does not run. The agent is told: “{denied(verdict)}”"
-    if (asked := called.approval) is not None:
+    if asked is not None:
         approve = "approves" if asked.quorum == 1 else "approve"
         rule = verdict.rule
         assert rule is not None  # only rules ask

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from taskhub.control.caller import Caller
-from taskhub.core.errors import NotFound
+from taskhub.core.errors import Invalid, NotFound
 from taskhub.core.records import TaskRecord
 from taskhub.core.states import State
 from taskhub.domain.tasks import rerun
 from taskhub.domain.tasks.cancel import request_cancel
+from taskhub.domain.tasks.ended import Rerun, find_rerun
 from taskhub.domain.tasks.reads import task_id_in
 
 
@@ -33,3 +36,21 @@ def rerun_task(caller: Caller, public_id: str) -> TaskRecord:
     """
     caller.require("task.rerun", f"run task {public_id} again")
     return rerun.rerun_task(caller.tenant_id, public_id, caller.because(f"re-run of {public_id}"))
+
+
+def check_rerun(caller: Caller, public_id: str, arguments: dict[str, Any]) -> Rerun:
+    """The call of a task with other arguments, as it would run again, with what the rules say of it. Nothing is run or
+    stored. Raises what `rerun_with` raises."""
+    caller.require("task.rerun", f"run task {public_id} again")
+    return find_rerun(caller.tenant_id, public_id, arguments)
+
+
+def rerun_with(caller: Caller, public_id: str, arguments: dict[str, Any], *, mark: str, reason: str = "") -> TaskRecord:
+    """Run a task's call again with other arguments, which the caller has seen as `check_rerun` returned them: `mark` is
+    the mark of that. Raises what `rerun_task` raises, or `Invalid` if the arguments are the same or do not fit, a rule
+    denies the call with them, or `mark` is another by now."""
+    found = check_rerun(caller, public_id, arguments)
+    if found.mark != mark:
+        raise Invalid("The tool or the rules have changed since you looked. Look at the call again.")
+    told = f"re-run of {public_id} with other arguments" + (f": {reason}" if reason else "")
+    return rerun.make(found, caller.because(told))

@@ -37,6 +37,8 @@ MATRIX = [
     ("POST", "/tasks/{live}/cancel", {}, OPERATE),
     ("GET", "/tasks/{done}/rerun", {}, OPERATE),
     ("POST", "/tasks/{done}/rerun", {}, OPERATE),
+    ("GET", "/tasks/{done}/rerun/arguments", {}, OPERATE),
+    ("POST", "/tasks/{done}/rerun/arguments", {}, OPERATE),
     ("GET", "/inbox/", {}, ANSWER),
     ("GET", "/inbox/count", {}, ANSWER),
     ("GET", "/inbox/{form}/", {}, ANSWER),

@@ -41,6 +41,7 @@ from taskhub.domain.notices.webhooks import Wanted
 from taskhub.domain.oauth.applications import add_application
 from taskhub.domain.questions import inbox
 from taskhub.domain.questions.answer import AnswerOutcome
+from taskhub.domain.tasks.ended import find_rerun
 from taskhub.store.models import Event
 from tests.factories import make_context, make_person, make_question, make_server, make_task, make_tenant, make_tool
 
@@ -54,10 +55,19 @@ def no_secrets(kind: str, name: str) -> str:
     raise AssertionError
 
 
+def rerun_mark(by: Caller, on: SimpleNamespace) -> str:
+    return find_rerun(by.tenant_id, on.ended, {"text": "other"}).mark
+
+
 HOOK = Wanted("new", "https://receiver.example/hook", ["task.failed"])
 USE_CASES: dict[str, tuple[set[str], UseCase]] = {
     "tasks.cancel_task": ({"operator", "admin"}, lambda by, on: tasks.cancel_task(by, on.task)),
     "tasks.rerun_task": ({"operator", "admin"}, lambda by, on: tasks.rerun_task(by, on.ended)),
+    "tasks.check_rerun": ({"operator", "admin"}, lambda by, on: tasks.check_rerun(by, on.ended, {"text": "other"})),
+    "tasks.rerun_with": (
+        {"operator", "admin"},
+        lambda by, on: tasks.rerun_with(by, on.ended, {"text": "other"}, mark=rerun_mark(by, on)),
+    ),
     "questions.decide_approval": (
         {"approver", "admin"},
         lambda by, on: questions.decide_approval(by, on.approval(by), approve=True),

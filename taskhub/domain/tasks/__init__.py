@@ -4,7 +4,7 @@ queued -> working -> finished | faulted | cancelled, with input_required in betw
 transitions, which triggers guard. Only the worker that holds the lease, with its epoch, may change a running task.
 Every change is one function in an SQL file beside this one, and one round trip: lock the row, check, change, record.
 `create`, `run` (claim, finish, fault, ask, release), `cancel`, `sweep` (lost leases, overdue questions, purge) and
-`rerun` call these functions.
+`rerun` (with `ended`, which calls can run again) call these functions.
 
 A result is never lost once it is stored, and a tool that may not run twice never does.
 """

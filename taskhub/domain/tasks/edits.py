@@ -91,16 +91,14 @@ def proposal(task_id: int, question: OpenQuestion, arguments: dict[str, Any], *,
     tool = tool_by_id(task.tool_id)
     assert tool is not None  # its tasks keep a tool from being deleted
     before = arguments_of(question.params, task.arguments)
-    _check_size(arguments)
+    check_readable(arguments)
     if not (names := differing(before, arguments)):
         raise Invalid("Nothing is changed. Approve the call as it is, or change an argument.")
     said = asking(question.params)
     for name in names:
         if not said.may_edit(name):
             raise Invalid(f"The rule does not let anybody edit {name[:100]}.", field=name)
-    checked = asyncio.run(_checked(tool, arguments))
-    if problem := checked.problem or checked.unchecked:
-        raise Invalid(f"The arguments do not fit the tool’s schema: {problem}.")
+    check_fit(tool, arguments)
     verdict = decide(task, tool, Rules(present(task.tenant_id)), arguments)
     if verdict.then is Then.DENY:
         raise Invalid(f"By the rules, the call with these arguments is denied: {denied_why(verdict)}")
@@ -134,7 +132,9 @@ def edit_call(task_id: int, question: OpenQuestion, proposed: Proposal, *, votes
     )
 
 
-def _check_size(arguments: dict[str, Any]) -> None:
+def check_readable(arguments: dict[str, Any]) -> None:
+    """Raises `Invalid` for arguments, some of which a person has changed, that are too large, or that JSON on the wire
+    or in the database cannot hold."""
     try:
         jsonx.check(arguments)
         size = len(jsonx.encode(arguments))
@@ -144,6 +144,13 @@ def _check_size(arguments: dict[str, Any]) -> None:
         raise Invalid(f"Edited arguments have at most {MAX_EDITED:,} bytes together, not {size:,}.")
     if jsonx.repaired(arguments) != arguments:
         raise Invalid("Arguments with U+0000 or half of a surrogate pair cannot be edited.")
+
+
+def check_fit(tool: ToolRecord, arguments: dict[str, Any]) -> None:
+    """Raises `Invalid` for arguments that do not fit the tool's schema."""
+    checked = asyncio.run(_checked(tool, arguments))
+    if problem := checked.problem or checked.unchecked:
+        raise Invalid(f"The arguments do not fit the tool’s schema: {problem}.")
 
 
 async def _checked(tool: ToolRecord, arguments: dict[str, Any]) -> Checked:
@@ -194,6 +201,7 @@ def _escalated(approval: NewQuestion, question: OpenQuestion) -> NewQuestion:
 
 def _edited(sent: dict[str, Any], arguments: dict[str, Any], by: str) -> dict[str, Any] | None:
     """The record of edited arguments for a question and a task; `None` if they are those that the client sent."""
+    check_readable(arguments)
     if not (names := differing(sent, arguments)):
         return None
     changed = {name: arguments[name] for name in names if name in arguments}

@@ -22,19 +22,6 @@ CREATE TABLE public.event (
 )
 PARTITION BY RANGE (id);
 
-CREATE TABLE public.worker (
-    id bigint NOT NULL,
-    name character varying(128) NOT NULL,
-    host character varying(255) NOT NULL,
-    pid integer NOT NULL,
-    version character varying(32) NOT NULL,
-    slots integer NOT NULL,
-    busy integer DEFAULT 0 NOT NULL,
-    started_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
-    heartbeat_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
-    stopped_at timestamp with time zone
-);
-
 CREATE TABLE public.task (
     id bigint NOT NULL,
     public_id character varying(64) NOT NULL,
@@ -101,6 +88,19 @@ CREATE TABLE public.task (
     CONSTRAINT task_ttl_range CHECK (((ttl_ms IS NULL) OR ((ttl_ms >= 1000) AND (ttl_ms <= '2592000000'::bigint))))
 );
 
+CREATE TABLE public.worker (
+    id bigint NOT NULL,
+    name character varying(128) NOT NULL,
+    host character varying(255) NOT NULL,
+    pid integer NOT NULL,
+    version character varying(32) NOT NULL,
+    slots integer NOT NULL,
+    busy integer DEFAULT 0 NOT NULL,
+    started_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    heartbeat_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    stopped_at timestamp with time zone
+);
+
 CREATE TABLE public.auth_context (
     id bigint NOT NULL,
     issuer character varying(255) DEFAULT ''::character varying NOT NULL,
@@ -144,6 +144,7 @@ CREATE TABLE public.question (
     definition json,
     definition_digest bytea,
     call_digest bytea,
+    alike bytea,
     audience character varying(8) NOT NULL,
     "group" character varying(64) DEFAULT ''::character varying NOT NULL,
     quorum integer DEFAULT 1 NOT NULL,
@@ -1523,6 +1524,8 @@ CREATE INDEX outcome_check_due ON public.outcome_check USING btree (next_at) WHE
 CREATE INDEX permit_expiry ON public.permit USING btree (expires_at);
 
 CREATE INDEX preview_due ON public.preview USING btree (next_at) WHERE (ended_at IS NULL);
+
+CREATE INDEX question_alike ON public.question USING btree (alike) WHERE ((alike IS NOT NULL) AND (closed_at IS NULL));
 
 CREATE INDEX question_approval_closed ON public.question USING btree (tenant_id, closed_at DESC, id DESC) WHERE ((closed_at IS NOT NULL) AND ((kind)::text = 'approval'::text));
 

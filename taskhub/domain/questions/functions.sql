@@ -30,21 +30,39 @@ CREATE OR REPLACE FUNCTION th_with(object json, member text, value json) RETURNS
         SELECT e.key, e.value FROM json_each(object) e WHERE e.key <> member UNION ALL SELECT member, value) AS p
 $$;
 
+-- The digest of what approvals have in common that people may decide together; NULL for what is decided by itself, such
+-- as calls with long arguments (`core.calls.BEGINNING`), since the table of differences shows arguments whole.
+CREATE OR REPLACE FUNCTION th_alike(called task, definition text, params json, "group" text, quorum int) RETURNS bytea
+LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN params #> '{decided,rule}' IS NOT NULL
+                     AND coalesce(params #>> '{decided,risk}', 'low') <> 'critical'
+                     AND params #> '{decided,preview}' IS NULL AND params #> '{decided,second_factor}' IS NULL
+                     AND params -> 'edited' IS NULL AND params -> 'changed' IS NULL
+                     AND params -> 'asked_again' IS NULL AND params #> '{decided,again}' IS NULL
+                     AND called.answers IS NULL AND length(called.arguments::text) <= 4000
+           THEN sha256(convert_to(jsonb_build_array(
+               called.context_id, called.tool_id, definition, "group", quorum, params -> 'permit' IS NULL,
+               params #> '{decided,version}', params #> '{decided,rule}', params #> '{decided,doubt}')::text, 'UTF8')) END
+$$;
+
 -- Opens questions. For an approval it stores the present definition of the tool, which people are shown, and the digest
--- of all that they approve; the digests go into the event of the decision. If its rule has a preview, that is due then.
+-- of all that they approve; the digests go into the event of the decision. Of approvals that people may decide together
+-- it stores what they have in common. If its rule has a preview, that is due then.
 -- If the rule reminds people, they are reminded of each approval that it asks for, unless its time is over before. Each
 -- question is an event, of whoever made it be asked.
 CREATE OR REPLACE FUNCTION th_open_questions(p_task bigint, p_tenant bigint, p_questions json, p_live boolean)
 RETURNS void LANGUAGE sql AS $$
     WITH opened AS (
     INSERT INTO question (task_id, tenant_id, key, upstream_key, kind, params, audience, "group", quorum, live, due_at,
-                          remind_at, definition, definition_digest, called_at, call_digest)
+                          remind_at, definition, definition_digest, called_at, call_digest, alike)
     SELECT p_task, p_tenant, q ->> 'key', coalesce(q ->> 'upstream_key', ''), q ->> 'kind', q -> 'params',
            q ->> 'audience', coalesce(q ->> 'group', ''), coalesce((q ->> 'quorum')::int, 1), p_live,
            n.now + make_interval(secs => n.due), CASE WHEN n.remind < n.due THEN n.now + make_interval(secs => n.remind) END,
            o.definition, decode(nullif(o.digest, ''), 'hex'), t.created_at,
            CASE WHEN t.id IS NOT NULL THEN th_call_digest(
-               t.id, q -> 'params', coalesce(q ->> 'group', ''), coalesce((q ->> 'quorum')::int, 1)) END
+               t.id, q -> 'params', coalesce(q ->> 'group', ''), coalesce((q ->> 'quorum')::int, 1)) END,
+           CASE WHEN t.id IS NOT NULL THEN th_alike(
+               t, o.digest, q -> 'params', coalesce(q ->> 'group', ''), coalesce((q ->> 'quorum')::int, 1)) END
     FROM json_array_elements(p_questions) q LEFT JOIN task t ON q ->> 'kind' = 'approval' AND t.id = p_task
         LEFT JOIN tool o ON o.id = t.tool_id
         CROSS JOIN LATERAL (SELECT clock_timestamp() AS now, coalesce(

@@ -16,11 +16,9 @@ SELECT q.state, q.response, q.error FROM question AS q WHERE q.task_id = :task A
 
 -- The inbox
 
--- The obstacle for a person at a question (`inbox.Obstacle`); only this fragment decides it.
-/* fragment: obstacle
-CASE WHEN q.state <> 'open' THEN 'closed'
-     WHEN EXISTS (SELECT FROM decision AS d WHERE d.question_id = q.id AND d.user_id = :user) THEN 'decided'
-     WHEN q.audience = 'client' THEN 'client'
+-- The obstacle for a person at an open question that they have not decided.
+/* fragment: barred
+CASE WHEN q.audience = 'client' THEN 'client'
      WHEN q.kind = 'approval' AND NOT :approve THEN 'role'
      WHEN q.kind = 'authorization' AND q.params ->> 'everyone' = 'true' AND NOT :manage THEN 'role'
      WHEN q.kind = 'authorization' AND q.params ->> 'user' <> (:user)::text THEN 'person'
@@ -33,6 +31,13 @@ CASE WHEN q.state <> 'open' THEN 'closed'
                            WHERE m.tenant_id = :tenant AND m.user_id = :user)) THEN th_barred(q.id, :user)
      ELSE '' END
 */
+-- The obstacle for a person at a question (`inbox.Obstacle`). `inbox_columns` says the same by what it has read of the
+-- decisions; nothing else decides it.
+/* fragment: obstacle
+CASE WHEN q.state <> 'open' THEN 'closed'
+     WHEN EXISTS (SELECT FROM decision AS d WHERE d.question_id = q.id AND d.user_id = :user) THEN 'decided'
+     ELSE {barred} END
+*/
 /* fragment: mine
 (q.closed_at IS NULL AND {obstacle} = '')
 */
@@ -40,10 +45,9 @@ CASE WHEN q.state <> 'open' THEN 'closed'
 q.id, t.id AS task_id, t.public_id, t.tool_name, s.name AS server, c.name AS client, t.state AS task_state,
 t.left_at, q.key, q.kind, q.state, q.params::text AS asked,
 left(t.arguments::text, :arguments) AS arguments,
-q.audience, q."group", q.quorum,
-(SELECT count(*) FROM decision AS d WHERE d.question_id = q.id AND d.verdict = 'approve') AS approvals,
-q.opened_at, q.closed_at, q.due_at, q.reminded_at, {obstacle} AS obstacle, t.message,
-coalesce(l.actor, '') AS last_actor, coalesce(l.verdict, '') AS last_verdict,
+q.audience, q."group", q.quorum, v.approvals, q.opened_at, q.closed_at, q.due_at, q.reminded_at,
+CASE WHEN q.state <> 'open' THEN 'closed' WHEN v.by_person THEN 'decided' ELSE {barred} END AS obstacle, t.message,
+coalesce(v.actor, '') AS last_actor, coalesce(v.verdict, '') AS last_verdict,
 CASE WHEN q.kind = 'approval' AND q.state = 'answered' THEN coalesce((
     SELECT CASE WHEN o.params #>> '{decided,again}' = 'true' THEN 'rules_changed' ELSE o.params ->> 'asked_again' END
     FROM question AS o WHERE o.task_id = q.task_id AND o.kind = 'approval' AND o.id > q.id ORDER BY o.id LIMIT 1
@@ -56,9 +60,12 @@ JOIN task AS t ON t.id = q.task_id
 JOIN auth_context AS c ON c.id = t.context_id
 JOIN tool AS o ON o.id = t.tool_id
 JOIN server AS s ON s.id = o.server_id
-LEFT JOIN LATERAL (
-    SELECT d.actor, d.verdict FROM decision AS d WHERE d.question_id = q.id ORDER BY d.id DESC LIMIT 1
-) AS l ON true
+CROSS JOIN LATERAL (
+    SELECT count(*) FILTER (WHERE d.verdict = 'approve') AS approvals, bool_or(d.user_id = :user) AS by_person,
+           (array_agg(d.actor ORDER BY d.id DESC))[1] AS actor,
+           (array_agg(d.verdict ORDER BY d.id DESC))[1] AS verdict
+    FROM decision AS d WHERE d.question_id = q.id
+) AS v
 */
 
 -- read fresh: count_mine(tenant bigint, user bigint, groups text[], approve boolean, manage boolean) -> int
@@ -68,25 +75,13 @@ SELECT count(*) FROM question AS q WHERE q.tenant_id = :tenant AND {mine};
 --     -> OpenApprovals
 SELECT count(*) FILTER (WHERE o.obstacle = '') AS mine, count(*) FILTER (WHERE o.obstacle = 'governed') AS governed
 FROM (SELECT {obstacle} AS obstacle FROM question AS q
-      WHERE q.tenant_id = :tenant AND q.closed_at IS NULL AND q.kind = 'approval') AS o;
+      WHERE q.tenant_id = :tenant AND q.closed_at IS NULL AND q.kind = 'approval'
+      OFFSET 0) AS o; -- else each is computed for both counts
 
 -- read: mine_of_task(tenant bigint, user bigint, groups text[], approve boolean, manage boolean, task bigint)
 --     -> list[int]
 SELECT q.id FROM question AS q WHERE q.tenant_id = :tenant AND q.task_id = :task AND {mine};
 
--- What approvals have in common that people may decide together; NULL for what is decided one at a time, such as calls
--- with long arguments, since the table of differences shows arguments whole.
-/* fragment: alike
-CASE WHEN q.kind = 'approval' AND q.closed_at IS NULL AND q.params #> '{decided,rule}' IS NOT NULL
-          AND coalesce(q.params #>> '{decided,risk}', 'low') <> 'critical'
-          AND q.params #> '{decided,preview}' IS NULL AND q.params #> '{decided,second_factor}' IS NULL
-          AND q.params -> 'edited' IS NULL AND q.params -> 'changed' IS NULL
-          AND q.params -> 'asked_again' IS NULL AND q.params #> '{decided,again}' IS NULL
-          AND t.answers IS NULL AND length(t.arguments::text) <= :arguments
-     THEN jsonb_build_array(t.context_id, t.tool_id, q.definition_digest, q."group", q.quorum,
-                            q.params -> 'permit' IS NULL, q.params #> '{decided,version}',
-                            q.params #> '{decided,rule}', q.params #> '{decided,doubt}')::text END
-*/
 /* fragment: wanted
 (:tool = '' OR t.tool_name = :tool) AND (:kind = '' OR q.kind = :kind)
 AND (:client = '' OR EXISTS (SELECT FROM auth_context AS c WHERE c.id = t.context_id AND c.name = :client))
@@ -103,16 +98,16 @@ AND (cardinality(:words) = 0 OR (
 --     most int, everything boolean, tool text, client text, kind text, risk text, words text[], after bigint,
 --     fold int) -> list[InboxItem]
 -- The open questions, or only those that wait for the person, after the question `after`. Of `fold` approvals or more
--- that are alike only the first.
+-- that are alike only the first. Tasks are left out of the plan where nothing of them is wanted.
 SELECT {inbox_columns}, f.alike FROM {inbox}
 JOIN (
     SELECT o.id, o.alike FROM (
         SELECT q.id, q.opened_at, count(*) OVER same AS alike,
                row_number() OVER (same ORDER BY q.opened_at, q.id) AS place
         FROM question AS q
-        JOIN task AS t ON t.id = q.task_id
+        LEFT JOIN task AS t ON t.id = q.task_id
         WHERE q.tenant_id = :tenant AND q.closed_at IS NULL AND (:everything OR {obstacle} = '') AND {wanted}
-        WINDOW same AS (PARTITION BY coalesce({alike}, q.id::text))
+        WINDOW same AS (PARTITION BY coalesce(q.alike, int8send(q.id)))
     ) AS o
     WHERE (o.alike < :fold OR o.place = 1)
       AND (:after = 0 OR (o.opened_at, o.id) > (SELECT p.opened_at, p.id FROM question AS p WHERE p.id = :after))
@@ -124,10 +119,8 @@ ORDER BY q.opened_at, q.id;
 --     most int, question bigint) -> list[InboxItem]
 -- The approvals that wait for the person and are decided together with this one, itself among them.
 SELECT {inbox_columns}, count(*) OVER () AS alike FROM {inbox}
-WHERE q.tenant_id = :tenant AND {mine} AND {alike} = (
-    SELECT {alike} FROM question AS q JOIN task AS t ON t.id = q.task_id
-    WHERE q.id = :question AND q.tenant_id = :tenant
-)
+WHERE q.tenant_id = :tenant AND {mine}
+  AND q.alike = (SELECT o.alike FROM question AS o WHERE o.id = :question AND o.closed_at IS NULL)
 ORDER BY q.opened_at, q.id LIMIT :most;
 
 -- read fresh: inbox_decided(tenant bigint, user bigint, groups text[], approve boolean, manage boolean, arguments int,
@@ -137,7 +130,7 @@ WHERE q.tenant_id = :tenant AND q.closed_at IS NOT NULL
   AND (:after = 0 OR (q.closed_at, q.id) < (SELECT p.closed_at, p.id FROM question AS p WHERE p.id = :after))
 ORDER BY q.closed_at DESC, q.id DESC LIMIT :most;
 
--- read fresh: inbox_question(tenant bigint, user bigint, groups text[], approve boolean, manage boolean, arguments int,
+-- read: inbox_question(tenant bigint, user bigint, groups text[], approve boolean, manage boolean, arguments int,
 --     question bigint) -> InboxItem | None
 SELECT {inbox_columns}, 1::bigint AS alike FROM {inbox}
 WHERE q.tenant_id = :tenant AND q.id = :question;
@@ -176,7 +169,7 @@ SELECT (SELECT count(*) FROM (
 ) AS able)
 FROM question AS q WHERE q.id = :question AND q.kind = 'approval' AND q.state = 'open';
 
--- read fresh: approved_call(question bigint) -> ApprovedCall | None
+-- read: approved_call(question bigint) -> ApprovedCall | None
 SELECT q.definition, coalesce(encode(q.definition_digest, 'hex'), '') AS definition_digest,
        coalesce(encode(th_seen_digest(q.call_digest, w.digest), 'hex'), '') AS call_digest,
        coalesce(q.params #>> '{edited,digest}', encode(t.arguments_digest, 'hex')) AS arguments_digest,

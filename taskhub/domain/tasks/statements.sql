@@ -135,7 +135,7 @@ FROM task_log AS l WHERE l.task_id = :task AND l.id > :line ORDER BY l.id LIMIT 
 
 -- One task, for people
 
--- read fresh: task_detail(tenant bigint, public_id text, most int) -> TaskDetail | None
+-- read: task_detail(tenant bigint, public_id text, most int) -> TaskDetail | None
 SELECT {task_columns}, t.tool_id, t.tool_name, o.name AS upstream_name, s.id AS server_id, s.name AS server,
        c.id AS context_id, c.name AS client, t.arguments, t.decided, t.edited,
        t.worker,
@@ -188,14 +188,14 @@ FROM event AS e WHERE e.task_id = :task ORDER BY e.id DESC LIMIT :most;
 SELECT l.id, l.level, l.text, l.progress, l.total, l.at
 FROM task_log AS l WHERE l.task_id = :task ORDER BY l.id DESC LIMIT :most OFFSET :skip;
 
--- read fresh: task_questions(task bigint, most int) -> list[TaskQuestion]
+-- read: task_questions(task bigint, most int) -> list[TaskQuestion]
 SELECT q.id, q.key, q.kind, q.state, q.params::text AS asked, q.audience, q."group", q.quorum, q.live, q.response,
        q.opened_at, q.closed_at, q.due_at, q.reminded_at,
        coalesce(q.definition_digest <> decode(o.digest, 'hex'), false) AS outdated
 FROM question AS q JOIN task AS t ON t.id = q.task_id JOIN tool AS o ON o.id = t.tool_id
 WHERE q.task_id = :task ORDER BY q.id DESC LIMIT :most;
 
--- read fresh: task_votes(task bigint) -> list[tuple[int, Vote]]
+-- read: task_votes(task bigint) -> list[tuple[int, Vote]]
 SELECT d.question_id, d.actor, d.verdict, d.reason, d.door, d.at, d.second_factor
 FROM decision AS d JOIN question AS q ON q.id = d.question_id
 WHERE q.task_id = :task ORDER BY d.id;

@@ -322,6 +322,7 @@ class Migration(migrations.Migration):
                 ("definition", taskhub.store.fields.JsonText(null=True)),
                 ("definition_digest", models.BinaryField(max_length=32, null=True)),
                 ("call_digest", models.BinaryField(max_length=32, null=True)),
+                ("alike", models.BinaryField(max_length=32, null=True)),
                 ("audience", models.CharField(max_length=8)),
                 ("group", models.CharField(db_default="", max_length=64)),
                 ("quorum", models.IntegerField(db_default=1)),
@@ -1599,6 +1600,14 @@ class Migration(migrations.Migration):
             model_name="question",
             index=models.Index(
                 condition=models.Q(("closed_at__isnull", True)), fields=["tenant", "opened_at"], name="question_open"
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="question",
+            index=models.Index(
+                condition=models.Q(("alike__isnull", False), ("closed_at__isnull", True)),
+                fields=["alike"],
+                name="question_alike",
             ),
         ),
         migrations.AddIndex(

@@ -191,6 +191,9 @@ class Question(models.Model):
     definition_digest = models.BinaryField(max_length=32, null=True)
     call_digest = models.BinaryField(max_length=32, null=True)
     """Of an approval: the digest of everything that people approve (`th_call_digest`)."""
+    alike = models.BinaryField(max_length=32, null=True)
+    """The same for approvals that people may decide together (`th_alike`), so that lists find them without their tasks;
+    null for any other question."""
     audience = models.CharField(max_length=8)
     group = models.CharField(max_length=64, db_default="")
     quorum = models.IntegerField(db_default=1)
@@ -242,6 +245,9 @@ class Question(models.Model):
             # The condition is not on `state`. A query for the open questions of one task fits such an index as well as
             # the one by task, and a plan made while few questions were open would go on reading all open ones.
             models.Index(fields=["tenant", "opened_at"], condition=Q(closed_at__isnull=True), name="question_open"),
+            models.Index(
+                fields=["alike"], condition=Q(alike__isnull=False, closed_at__isnull=True), name="question_alike"
+            ),
             models.Index(
                 fields=["tenant", "-closed_at", "-id"], condition=Q(closed_at__isnull=False), name="question_closed"
             ),

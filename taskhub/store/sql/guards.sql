@@ -147,10 +147,10 @@ BEGIN
        NEW.audience NOT IN (OLD.audience, 'operator') OR
        (OLD.reminded_at IS NOT NULL AND NEW.reminded_at IS DISTINCT FROM OLD.reminded_at) OR
        (NEW.task_id, NEW.tenant_id, NEW.key, NEW.kind, NEW.params::text, NEW."group", NEW.quorum,
-        NEW.opened_at, NEW.called_at, NEW.definition::text, NEW.definition_digest, NEW.call_digest)
+        NEW.opened_at, NEW.called_at, NEW.definition::text, NEW.definition_digest, NEW.call_digest, NEW.alike)
        IS DISTINCT FROM
        (OLD.task_id, OLD.tenant_id, OLD.key, OLD.kind, OLD.params::text, OLD."group", OLD.quorum,
-        OLD.opened_at, OLD.called_at, OLD.definition::text, OLD.definition_digest, OLD.call_digest)
+        OLD.opened_at, OLD.called_at, OLD.definition::text, OLD.definition_digest, OLD.call_digest, OLD.alike)
     THEN
         RAISE EXCEPTION 'question % is % and stays as it is', OLD.key, OLD.state USING ERRCODE = 'TH006';
     END IF;

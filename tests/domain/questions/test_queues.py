@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.db import DatabaseError, transaction
 
 from taskhub.control import caller, questions
+from taskhub.core import calls
 from taskhub.core.errors import Invalid
 from taskhub.core.records import Person, TaskRecord
 from taskhub.core.rules import Preview
@@ -21,7 +23,7 @@ from tests.factories import make_context, make_person, make_question, make_serve
 pytestmark = pytest.mark.django_db
 
 
-def calls(context: Any, tool: Any, *arguments: dict[str, Any]) -> list[int]:
+def waiting(context: Any, tool: Any, *arguments: dict[str, Any]) -> list[int]:
     """The ids of the questions about calls with these arguments."""
     made = [make_task(context, tool, arguments=each) for each in arguments]
     return [Question.objects.get(task_id=task.id).pk for task in made]
@@ -35,8 +37,8 @@ def test_calls_that_are_alike_stand_in_one_row_and_bury_no_other() -> None:
     tenant = make_tenant()
     server, busy, other = make_server(tenant), make_context(tenant, "busy"), make_context(tenant, "other")
     deploy = make_tool(server, "deploy", asks={})
-    many = calls(busy, deploy, *({"service": f"s{n}"} for n in range(5)))
-    (late,) = calls(other, deploy, {"service": "s1"})
+    many = waiting(busy, deploy, *({"service": f"s{n}"} for n in range(5)))
+    (late,) = waiting(other, deploy, {"service": "s1"})
     person = make_person("approver", tenant)
     assert [(item.id, item.alike, item.folded) for item in inbox.questions(person, "mine")] == [
         (many[0], 5, True), (late, 1, False),
@@ -63,13 +65,35 @@ def test_what_is_decided_by_itself_is_alike_to_nothing() -> None:
         ("long", {}, {"text": "x" * 5_000}),
     ):
         tool = make_tool(server, name, asks=asks)
-        found = calls(context, tool, *({"n": n, **arguments} for n in range(3)))
+        found = waiting(context, tool, *({"n": n, **arguments} for n in range(3)))
         assert set(found) <= set(ids(person)), name
         assert [inbox.alike(person, each) for each in found] == [()] * 3, name
+    tool = make_tool(server, "answered", asks={})
+    for n in range(3):
+        make_task(context, tool, arguments={"n": n}, answers={"ask": {"action": "decline"}})
+    found = list(Question.objects.filter(task__tool_name="answered").values_list("pk", flat=True))
+    assert [inbox.alike(person, each) for each in found] == [()] * 3
     for one in range(3):
         make_task(context, state="input_required", question=make_question(QuestionKind.ELICITATION, key=f"k{one}"))
-    assert len(ids(person)) == 12
+    assert len(ids(person)) == 15
     assert not inbox.alike(make_person("approver"), ids(person)[0])
+
+
+def test_arguments_are_compared_up_to_the_length_that_a_list_reads() -> None:
+    tenant = make_tenant()
+    server, context, person = make_server(tenant), make_context(tenant), make_person("approver", tenant)
+    for over in (0, 1):
+        tool = make_tool(server, f"deploy{over}", asks={})
+        length = calls.BEGINNING - len('{"n":0,"text":""}') + over
+        found = waiting(context, tool, *({"n": n, "text": "x" * length} for n in range(2)))
+        assert len(inbox.alike(person, found[0])) == (0 if over else 2)
+
+
+def test_what_a_question_is_alike_to_stays() -> None:
+    tenant = make_tenant()
+    (one,) = waiting(make_context(tenant), make_tool(make_server(tenant), asks={}), {})
+    with pytest.raises(DatabaseError, match="stays as it is"), transaction.atomic():
+        Question.objects.filter(pk=one).update(alike=None)
 
 
 def test_a_queue_is_narrowed_by_tool_client_kind_risk_and_words() -> None:
@@ -78,9 +102,9 @@ def test_a_queue_is_narrowed_by_tool_client_kind_risk_and_words() -> None:
     # No name that hexadecimal digits can spell: the words are looked for in the ids of tasks too.
     olga, bob = make_context(tenant, "olga"), make_context(tenant, "bob")
     deploy = make_tool(server, "deploy", asks={"risk": "high", "sentence": "Deploy {args.service}"})
-    (one,) = calls(olga, deploy, {"service": "Billing", "version": "2.1.6"})
-    (two,) = calls(bob, deploy, {"service": "checkout", "version": "2.1.6"})
-    (low,) = calls(bob, make_tool(server, "restart", asks={}), {"service": "billing"})
+    (one,) = waiting(olga, deploy, {"service": "Billing", "version": "2.1.6"})
+    (two,) = waiting(bob, deploy, {"service": "checkout", "version": "2.1.6"})
+    (low,) = waiting(bob, make_tool(server, "restart", asks={}), {"service": "billing"})
     asked = make_question(QuestionKind.ELICITATION, params={"message": "Which region?", "requestedSchema": {}})
     make_task(bob, make_tool(server, "pick"), state="input_required", question=asked)
     form = Question.objects.get(key=asked.key).pk
@@ -137,8 +161,8 @@ def test_alike_calls_are_decided_one_by_one_and_each_is_on_record() -> None:
     tenant = make_tenant()
     server, context = make_server(tenant), make_context(tenant)
     tool = make_tool(server, "deploy", asks={})
-    one, two, three, four = calls(context, tool, *({"n": n} for n in range(4)))
-    (other,) = calls(context, make_tool(server, "drop", asks={}), {})
+    one, two, three, four = waiting(context, tool, *({"n": n} for n in range(4)))
+    (other,) = waiting(context, make_tool(server, "drop", asks={}), {})
     mia, bob = (make_person("approver", tenant) for _ in range(2))
     acting, faster = (caller.of_person(person, door=Door.WEB) for person in (mia, bob))
     for wrong, words in (
@@ -167,7 +191,7 @@ def test_alike_calls_are_decided_one_by_one_and_each_is_on_record() -> None:
 def test_approvals_that_need_two_people_are_counted() -> None:
     tenant = make_tenant()
     tool = make_tool(make_server(tenant), asks={"quorum": 2})
-    both = calls(make_context(tenant), tool, {"n": 1}, {"n": 2})
+    both = waiting(make_context(tenant), tool, {"n": 1}, {"n": 2})
     first, second = (caller.of_person(make_person("approver", tenant), door=Door.WEB) for _ in range(2))
     assert questions.decide_alike(first, both, approve=True) == {AnswerOutcome.COUNTED: 2}
     assert questions.decide_alike(first, both, approve=True) == {AnswerOutcome.TWICE: 2}

@@ -13,6 +13,7 @@ from django.test import Client
 
 from taskhub.core.records import Person
 from taskhub.core.states import Role
+from taskhub.domain.clients.principals import person_of_session
 from taskhub.domain.people import factors
 from taskhub.store.models import CodeUse, Event, Membership, SignIn, Tenant
 from tests.console.admin import browser, words
@@ -285,5 +286,27 @@ def test_a_half_signed_in_browser_is_nobody(tenant: Tenant) -> None:
     at = types_name_and_password(ada)
     for url in ("/", "/tasks/", "/settings/", ACCOUNT, SET_UP):
         assert at.get(url)["Location"].startswith("/accounts/login/")
-    assert not SignIn.objects.filter(user_id=ada.user_id).exists()
+    assert person_of_session(at.cookies["sessionid"].value) is None
     assert User.objects.get(pk=ada.user_id).last_login is None
+
+
+@pytest.mark.parametrize("how", ["another password", "locked out, and let in again"])
+def test_a_half_signed_in_browser_starts_anew_once_its_password_is_not_good(tenant: Tenant, how: str) -> None:
+    """The password was right when it was typed. Then it is changed, and the code comes with it no more."""
+    ada, bob = make_person("approver", tenant), make_person("approver", tenant)
+    phone, other = Phone(ada), Phone(bob)
+    at, there = types_name_and_password(ada), types_name_and_password(bob)
+    account = User.objects.get(pk=ada.user_id)
+    if how == "another password":
+        account.set_password("another horse altogether")
+        account.save()
+    else:
+        User.objects.filter(pk=ada.user_id).update(is_active=False)
+        User.objects.filter(pk=ada.user_id).update(is_active=True)
+    code = phone.code()
+    assert at.post(CODE, {"code": code})["Location"] == SIGN_IN
+    assert not is_in(at)
+    assert not SignIn.objects.filter(user_id=ada.user_id).exists()
+    assert recorded("person.signed.in") == []
+    there.post(CODE, {"code": other.code()})
+    assert is_in(there), "nobody else starts anew"

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from allauth.account.internal.stagekit import LOGIN_SESSION_KEY
+from allauth.account.utils import url_str_to_user_pk
 from django.contrib.auth import SESSION_KEY
 from django.contrib.sessions.backends import db
 
@@ -28,7 +30,8 @@ def row_key(cookie: str) -> str:
 class SessionStore(db.SessionStore):
     """Django's session store in the database, with the digest of the cookie as the key, and with the user in the row,
     so that the database can end the sessions of a person who is disabled or gets another password
-    (`domain/people/functions.sql`).
+    (`domain/people/functions.sql`). So it ends a sign-in that waits for the code of a second factor, whose password may
+    be that of before; nobody is signed in by that row.
 
     The class keeps Django's name, which is part of the signature of the stored data. The `a…` methods are not
     overridden, since sessions are not used in an event loop: they find no session, and the table refuses their
@@ -54,7 +57,7 @@ class SessionStore(db.SessionStore):
         row = super().create_model_instance(data)
         assert isinstance(row, SignIn)
         row.session_key = row_key(row.session_key)
-        row.user_id = data.get(SESSION_KEY)
+        row.user_id = data.get(SESSION_KEY) or _half_signed_in(data)
         return row
 
     def delete(self, session_key: str | None = None) -> None:
@@ -62,3 +65,11 @@ class SessionStore(db.SessionStore):
         key = session_key if session_key is not None else self.session_key
         if key is not None:
             super().delete(row_key(key))
+
+
+def _half_signed_in(data: Any) -> int | None:
+    """The user who has typed the password in this session and not yet a code."""
+    pending = data.get(LOGIN_SESSION_KEY)
+    if not pending or not pending.get("user_pk"):
+        return None
+    return int(url_str_to_user_pk(pending["user_pk"]))  # type: ignore[no-untyped-call]

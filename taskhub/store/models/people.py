@@ -56,8 +56,8 @@ class Membership(models.Model):
 
 
 class SignIn(AbstractBaseSession):
-    """A browser's Django session. Its key is the SHA-256 of the cookie's value. `user` is the person who signed in;
-    triggers delete the row when this person loses access."""
+    """A browser's Django session. Its key is the SHA-256 of the cookie's value. `user` is the person who signed in,
+    or has typed the password and not yet a code; triggers delete the row when this person loses access."""
 
     session_key = models.CharField(max_length=64, primary_key=True, db_column="digest")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, null=True)

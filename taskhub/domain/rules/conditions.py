@@ -8,6 +8,7 @@ ignored. An array or object that contains what the rule names, and more, could b
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Set
 from typing import Any, Final
 
 from taskhub.lib.signs import without_invisible
@@ -22,6 +23,12 @@ def schema_of(schema: Any, name: str) -> Any:
     """The schema of one argument by the tool's `inputSchema`; `MISSING` if there is none."""
     properties = schema.get("properties") if isinstance(schema, dict) else None
     return properties.get(name, MISSING) if isinstance(properties, dict) else MISSING
+
+
+def listed_in(schema: Any) -> Set[str]:
+    """The names of the arguments that the tool's `inputSchema` lists."""
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    return properties.keys() if isinstance(properties, dict) else frozenset()
 
 
 def alone(schema: Any, rule: Any) -> Any:

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 from taskhub.core.errors import Invalid
 from taskhub.core.records import ToolRecord
 from taskhub.core.rules import NOBODY, Client, Risk, Rule, RuleList, SignedIn, Then, Verdict
-from taskhub.domain.rules.conditions import MISSING, alone, may_be_json, schema_of
+from taskhub.domain.rules.conditions import MISSING, alone, listed_in, may_be_json, schema_of
 from taskhub.domain.rules.expressions import Expression, Values, absent_values, argument_values, compiled
 from taskhub.domain.rules.kinds import check_kinds
 from taskhub.lib import jsonx
@@ -297,12 +297,14 @@ def call_values(
     program: str,
     now: datetime,
 ) -> Values:
-    """The variables for these expressions in a call: `lasting_values`, the time, and the arguments that the expressions
-    name, with the defaults of the tool's schema, checked against the schema."""
+    """The variables for these expressions in a call: `lasting_values`, the time, and the arguments of which the
+    expressions speak, with the defaults of the tool's schema, checked against the schema."""
     schema = tool.definition.get("inputSchema")
     names: set[str] = set()
     for when in expressions:
-        names |= arguments.keys() if when.arguments is None else when.arguments
+        names |= when.named
+        if when.arguments is None:
+            names |= arguments.keys() | listed_in(schema)
     found: dict[str, Any] = {}
     unfit: set[str] = set()
     for name in names:

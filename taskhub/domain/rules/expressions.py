@@ -74,13 +74,14 @@ logging.getLogger("cel").setLevel(logging.ERROR)  # it warns of errors, which ar
 @dataclass(frozen=True, slots=True)
 class Expression:
     """A compiled expression. `arguments`: the names of the arguments that it speaks of; `None` if it may speak of any.
-    `compared`: the arguments whose value it speaks of, and not only whether they are there. `timed`: whether it speaks
-    of the time. `of_program`: whether it speaks of the name that the client's program gives itself. `of_scopes`:
-    whether it speaks of the scopes of the client's token. `of_tool`: whether it speaks of the tool. `of_person`:
-    whether it speaks of the person who signed in the client."""
+    `named`: those that it names, also if it may speak of any. `compared`: the arguments whose value it speaks of, and
+    not only whether they are there. `timed`: whether it speaks of the time. `of_program`: whether it speaks of the name
+    that the client's program gives itself. `of_scopes`: whether it speaks of the scopes of the client's token.
+    `of_tool`: whether it speaks of the tool. `of_person`: whether it speaks of the person who signed in the client."""
 
     text: str
     arguments: frozenset[str] | None
+    named: frozenset[str]
     compared: frozenset[str]
     timed: bool
     of_program: bool
@@ -172,6 +173,7 @@ def compiled(text: str) -> Expression:
     return Expression(
         text=text,
         arguments=arguments,
+        named=frozenset(writer.arguments),
         compared=frozenset(writer.compared),
         timed=writer.timed,
         of_program=writer.of_program,

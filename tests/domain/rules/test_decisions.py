@@ -133,6 +133,18 @@ def test_a_strange_name_of_an_argument_hides_no_other() -> None:
     assert decide(listed, {"x": "a", "\ud800": 1}).doubt
 
 
+def test_all_arguments_together_have_defaults_and_leave_those_that_are_named_known() -> None:
+    """Where nothing else of the list names them."""
+    for when, arguments, met in (
+        ('!has(args.to) && args.all(name, name in ["environment", "version"])', {"version": "1"}, True),
+        ('!has(args.to) && args.all(name, name in ["environment", "version"])', {"version": "1", "to": "x"}, False),
+        ('args.environment == "production" && size(args) == 2', {"version": "1"}, True),
+        ('args.exists(name, name == "environment")', {"version": "1"}, True),
+        ("size(args) == 2", {"environment": "staging", "version": "1"}, True),
+    ):
+        assert decide(rules(("allow", when), ("deny", "")), arguments).then is (Then.ALLOW if met else Then.DENY), when
+
+
 def test_a_rule_on_trial_is_only_told() -> None:
     listed = RuleList(
         4,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 _LISTED: Final = (
@@ -78,6 +78,12 @@ def spelled(text: str) -> str:
         piece if not times else " " if piece in "\t\n" else f"[{code_point(piece)}]" * times
         for piece, times in pieces(text, lines=False)
     )
+
+
+def escaped(text: str, escape: Callable[[str], str]) -> str:
+    """The text with what `escape` says for each invisible character, tab and line feed, for languages that have escapes
+    in their texts."""
+    return _EITHER.sub(lambda found: escape(found[0]), text)
 
 
 def visible_json(value: Any, *, indent: int | None = 2) -> str:

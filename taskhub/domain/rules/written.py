@@ -12,12 +12,12 @@ from taskhub.core.errors import Invalid
 from taskhub.core.rules import Client, storable
 from taskhub.domain.rules.expressions import compiled
 from taskhub.domain.rules.kinds import check_kinds
+from taskhub.lib.signs import escaped
 
 MAX_WHOLE: Final = 2**63
 """Whole numbers of CEL are smaller than that."""
 
 _PLAIN: Final = re.compile(r"(?!(?:in|true|false|null)$)[A-Za-z_][A-Za-z0-9_]*")
-_ESCAPED: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class Comparison(StrEnum):
@@ -36,7 +36,8 @@ class Comparison(StrEnum):
 
 
 def literal(value: Any) -> str:
-    """The text, number, truth value or `None` as CEL writes it. Raises `Invalid` for anything else, and for what CEL
+    """The text, number, truth value or `None` as CEL writes it, with invisible characters as escapes: what turns text
+    around in a call must not do so in the input of an expression. Raises `Invalid` for anything else, and for what CEL
     cannot write; `field` is `value`."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
@@ -46,10 +47,14 @@ def literal(value: Any) -> str:
         return repr(value)
     if isinstance(value, str) and storable(value):
         text = value.replace("\\", "\\\\").replace('"', '\\"')
-        return f'"{_ESCAPED.sub(lambda found: f"{chr(92)}u{ord(found[0]):04x}", text)}"'
+        return f'"{escaped(text, _escape)}"'
     if isinstance(value, (int, float)):
         raise Invalid(f"Give a number between -{MAX_WHOLE:,} and {MAX_WHOLE:,}.", field="value")
     raise Invalid("Give a text, a number, true, false or null; write an expression for anything else.", field="value")
+
+
+def _escape(sign: str) -> str:
+    return f"\\u{ord(sign):04x}" if ord(sign) < 0x10000 else f"\\U{ord(sign):08x}"
 
 
 def of_tool(server: str, tool: str = "") -> str:

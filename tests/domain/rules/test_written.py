@@ -118,6 +118,17 @@ def test_values_are_typed_with_commas_or_as_a_json_array(text: str, kind: str, f
     assert typed_list(text, kind) == found
 
 
+@pytest.mark.parametrize("sign", ["\u202e", "\u200b", "\x1b", "\t", "\u2028", "\ufeff", "\U000e0041", "\xad"])
+def test_a_sign_that_nobody_sees_is_written_as_an_escape(sign: str) -> None:
+    """Else what turns text around in a value turned the rest of the expression around in its input."""
+    name, value = f"to{sign}", f'web{sign}" || true'
+    for text in (of_argument(name, Comparison.IS, value), of_argument("to", Comparison.ONE_OF, [value, 1])):
+        assert text.isprintable()
+        assert sign not in text
+    assert met(of_argument(name, Comparison.IS, value), {name: value}) is True
+    assert met(of_argument(name, Comparison.IS, value), {name: 'web" || true'}) is False
+
+
 @given(texts, texts)
 def test_a_tool_is_named_with_its_server(server: str, tool: str) -> None:
     named, other, every = (compiled(of_tool(*one)) for one in ((server, tool), (server, tool + "x"), (server,)))

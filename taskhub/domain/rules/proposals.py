@@ -14,11 +14,11 @@ from taskhub.core.errors import Invalid
 from taskhub.core.records import Actor, ToolRecord
 from taskhub.core.rules import MAX_NAME, MAX_RULES, Client, Risk, Rule, RuleList, SignedIn, Then, signed_in
 from taskhub.domain.audit.record import record_event
-from taskhub.domain.rules.conditions import MISSING, schema_of
+from taskhub.domain.rules.conditions import MISSING, listed_in, schema_of
 from taskhub.domain.rules.decisions import Rules, call_values
 from taskhub.domain.rules.expressions import Expression, compiled
 from taskhub.domain.rules.kinds import check_kinds
-from taskhub.domain.rules.written import Comparison, of_argument, of_client, of_tool
+from taskhub.domain.rules.written import Comparison, of_argument, of_client, of_no_others, of_tool
 from taskhub.lib import jsonx
 from taskhub.store import statements
 
@@ -262,9 +262,7 @@ def _asks(rules: Rules, asking: Rule, tool: ToolRecord, one: _Decided) -> bool:
 
 def _names(schema: Any, rows: Sequence[_Decided]) -> list[str]:
     """The arguments that the tool takes or was given."""
-    properties = schema.get("properties") if isinstance(schema, dict) else None
-    known = list(properties) if isinstance(properties, dict) else []
-    return sorted({*known, *(name for one in rows for name in one.arguments or {})})
+    return sorted({*listed_in(schema), *(name for one in rows for name in one.arguments or {})})
 
 
 def _value(schema: Any, name: str, one: _Decided) -> Any:
@@ -299,7 +297,8 @@ class _Conditions(NamedTuple):
 
 def _conditions(schema: Any, names: Sequence[str], rows: Sequence[_Decided]) -> _Conditions | None:
     """What the calls have in common; `None` if nothing of their arguments stayed the same, or that cannot be said. Of
-    an argument with more values than can be named only what numbers lie between is said."""
+    an argument with more values than can be named only what numbers lie between is said. An argument that the schema
+    lists nowhere, and no call had, is as new as a value that no call had."""
     written: list[str] = []
     values: list[tuple[str, tuple[Any, ...]]] = []
     free: list[str] = []
@@ -323,6 +322,8 @@ def _conditions(schema: Any, names: Sequence[str], rows: Sequence[_Decided]) -> 
             written.append(f"({absent} || {same})" if given else absent)
     if len(written) > MAX_CONDITIONS or (names and not values):
         return None
+    if not isinstance(schema, dict) or schema.get("additionalProperties") is not False:
+        written.append(of_no_others(names))
     return _Conditions(written, tuple(values), tuple(free))
 
 

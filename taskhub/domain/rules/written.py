@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, Final
 
@@ -110,6 +111,11 @@ def _between(argument: str, bounds: Any) -> str:
         raise Invalid("Give two numbers, with a comma between them.", field="value")
     low, high = map(literal, bounds)
     return f"{argument} >= {low} && {argument} <= {high}"
+
+
+def of_no_others(names: Sequence[str]) -> str:
+    """The condition that a call has no argument but these."""
+    return f"args.all(name, name in [{', '.join(map(literal, names))}])" if names else "size(args) == 0"
 
 
 def of_client(client: Client) -> str:

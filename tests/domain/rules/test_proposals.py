@@ -84,6 +84,7 @@ class Place:
 STAGING = (
     'client.issuer == "taskhub" && client.subject == "ci-bot" && client.id == "ci-bot" && server.name == "ops"'
     ' && tool.name == "deploy" && args.environment == "staging" && !has(args.force) && args.replicas == 1'
+    ' && args.all(name, name in ["environment", "force", "replicas", "service"])'
 )
 
 
@@ -118,6 +119,7 @@ def test_saved_where_it_is_proposed_it_lets_those_calls_run_and_no_others_and_is
         {**usual, "environment": " Staging"},
         {**usual, "force": True},
         {**usual, "replicas": 5},
+        {**usual, "skip_checks": True},  # listed nowhere, and taken by the tool for all that anybody knows
         {"service": "another"},
     ):
         assert then(place.bot, **other) is Then.ASK, other
@@ -205,7 +207,17 @@ def test_a_tool_without_arguments_is_proposed_as_it_is() -> None:
     for _ in range(MIN_APPROVED):
         place.decide()
     (found,) = place.proposed()
-    assert found.rule.when.endswith('tool.name == "deploy"')
+    assert found.rule.when.endswith('tool.name == "deploy" && size(args) == 0')
+    place.save(found.rule, DEPLOYS)
+    assert verdict_on(place.bot, place.tool, {}).then is Then.ALLOW
+    assert verdict_on(place.bot, place.tool, {"force": True}).then is Then.ASK
+
+
+def test_a_tool_that_takes_no_other_arguments_is_proposed_without_saying_so() -> None:
+    place = Place(schema={**SCHEMA, "additionalProperties": False})
+    place.often(environment="staging")
+    (found,) = place.proposed()
+    assert found.rule.when.endswith("args.replicas == 1")
 
 
 @pytest.mark.parametrize(

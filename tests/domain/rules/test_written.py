@@ -19,6 +19,7 @@ from taskhub.domain.rules.written import (
     literal,
     of_argument,
     of_client,
+    of_no_others,
     of_tool,
     typed,
     typed_list,
@@ -127,6 +128,14 @@ def test_a_sign_that_nobody_sees_is_written_as_an_escape(sign: str) -> None:
         assert sign not in text
     assert met(of_argument(name, Comparison.IS, value), {name: value}) is True
     assert met(of_argument(name, Comparison.IS, value), {name: 'web" || true'}) is False
+
+
+@given(st.lists(names, max_size=4), names)
+def test_a_call_has_no_argument_but_those_that_are_named(allowed: list[str], other: str) -> None:
+    text = of_no_others(allowed)
+    assert met(text, dict.fromkeys(allowed, 1)) is True
+    assert met(text, {}) is True
+    assert met(text, {**dict.fromkeys(allowed, 1), other: 1}) is (other in allowed)
 
 
 @given(texts, texts)

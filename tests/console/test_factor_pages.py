@@ -209,7 +209,31 @@ def test_whoever_has_only_the_open_browser_changes_nothing(tenant: Tenant) -> No
     assert not Authenticator.objects.exists()
     assert is_in(types_name_and_password(ada))
     assert recorded("person.factor.removed") == [("person.factor.removed", ada.username, ada.username)]
+    types_password(at)
     assert "There was none." in words(at.post(f"{SET_UP}remove", follow=True).content.decode())
+
+
+def test_a_password_is_good_for_one_change(tenant: Tenant) -> None:
+    """Who gets hold of the session after its owner made one makes no other."""
+    ada, bob = make_person("admin", tenant), make_person("viewer", tenant)
+    phone = Phone(ada)
+    Phone(bob)
+    at = browser(ada)
+
+    def asked(url: str) -> bool:
+        return at.post(url).headers.get("Location", "").startswith("/accounts/reauthenticate/?next=")
+
+    for change in (f"{SET_UP}codes", f"/settings/people/{bob.user_id}/factor", f"{SET_UP}remove"):
+        types_password(at)
+        assert not asked(change)
+        assert [asked(url) for url in (f"{SET_UP}codes", f"{SET_UP}remove")] == [True, True]
+    assert not Authenticator.objects.exists()
+    types_password(at)
+    page = at.get(SET_UP).content.decode()
+    given = {"sealed": sealed_in(page), "code": code_of(shown_secret(page))}
+    assert at.post(SET_UP, {**given, "code": phone.wrong()}).status_code == 400, "a slip asks for no password"
+    assert shown_codes(at.post(SET_UP, given).content.decode())
+    assert asked(f"{SET_UP}remove")
 
 
 def test_a_page_to_set_up_is_for_one_person_and_for_a_while(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,8 +277,10 @@ def test_an_admin_sees_who_has_one_and_removes_it(tenant: Tenant, admin: Client)
     # As with a password that somebody else sets, it counts for no call of before.
     assert Membership.objects.get(user_id=ada.user_id).granted_at.year > 2020
     assert Membership.objects.get(user__username="root").governed_at is not None
+    types_password(admin)
     again = admin.post(remove, follow=True)
     assert "ada had no second factor." in words(again.content.decode())
+    types_password(admin)
     assert admin.post(f"/settings/people/{make_person('viewer').user_id}/factor").status_code == 404
     root = User.objects.get(username="root")
     own = admin.post(f"/settings/people/{root.pk}/factor")

@@ -1,11 +1,13 @@
 """A person's own second factor: set up, with recovery codes, and removed. And the code at sign-in.
 
-Whoever changes it types their password first (allauth's page for that), whatever they have done in this session."""
+Whoever changes it types their password first (allauth's page for that), whatever they have done in this session, and
+once more for the next change: who finds the browser open a minute later changes nothing."""
 
 from __future__ import annotations
 
 from urllib.parse import urlencode, urlsplit
 
+from allauth.account.authentication import AUTHENTICATION_METHODS_SESSION_KEY
 from allauth.account.internal.flows.reauthentication import is_reauthentication_required
 from allauth.mfa.base.views import authenticate
 from django.contrib import messages
@@ -34,6 +36,12 @@ def password_first(request: ConsoleRequest, back: str) -> HttpResponse | None:
     if not is_reauthentication_required(request, app="allauth.mfa"):
         return None
     return leave(request, f"{reverse('account_reauthenticate')}?{urlencode({REDIRECT_FIELD_NAME: back})}")
+
+
+def password_used(request: ConsoleRequest) -> None:
+    """Ask for the password again before the next change, now that one was made."""
+    methods = request.session.get(AUTHENTICATION_METHODS_SESSION_KEY) or []
+    request.session[AUTHENTICATION_METHODS_SESSION_KEY] = [one for one in methods if not one.get("reauthenticated")]
 
 
 def confirm(request: ConsoleRequest, code: str) -> None:
@@ -68,6 +76,7 @@ def set_up(request: ConsoleRequest) -> HttpResponse:
         app = factors.begun(request.caller, sealed, site=site)
         form.refuse(error)
         return _set_up(request, app, form, status=429 if isinstance(error, LimitReached) else 400)
+    password_used(request)
     remember(request.session, request.person.user_id, factor)
     return _codes(request, codes, added=True)
 
@@ -79,7 +88,9 @@ def renew_codes(request: ConsoleRequest) -> HttpResponse:
     """Make other recovery codes, shown in this response alone."""
     if found := password_first(request, f"{reverse('account')}?do=codes#confirm"):
         return found
-    return _codes(request, factors.renew_codes(request.caller))
+    codes = factors.renew_codes(request.caller)
+    password_used(request)
+    return _codes(request, codes)
 
 
 @page("task.view")
@@ -89,6 +100,7 @@ def remove(request: ConsoleRequest) -> HttpResponse:
     if found := password_first(request, f"{reverse('account')}?do=remove#confirm"):
         return found
     done = factors.remove_own(request.caller)
+    password_used(request)
     messages.success(request, "Removed. Your password alone signs you in." if done else "There was none.")
     return redirect("account")
 

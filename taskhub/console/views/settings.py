@@ -16,7 +16,7 @@ from taskhub.console import query
 from taskhub.console.access import page
 from taskhub.console.forms.people import PasswordForm, PersonForm, RoleForm
 from taskhub.console.requests import ConsoleRequest
-from taskhub.console.views.factors import password_first
+from taskhub.console.views.factors import password_first, password_used
 from taskhub.control import factors, people
 from taskhub.core import permissions as gate
 from taskhub.core.errors import Invalid, NotFound, Refused
@@ -148,6 +148,7 @@ def person_factor(request: ConsoleRequest, pk: int) -> HttpResponse:
     if found := password_first(request, f"{reverse('settings')}?person={pk}&do=factor#confirm"):
         return found
     name, done = factors.remove_of(request.caller, pk)
+    password_used(request)
     messages.success(request, f"{name} signs in with the password alone." if done else f"{name} had no second factor.")
     return redirect("settings")
 

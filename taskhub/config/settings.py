@@ -282,6 +282,7 @@ ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_LOGOUT_ON_GET = False
 ACCOUNT_RATE_LIMITS = {
     "login_failed": "10/15m/ip,10/15m/key",
+    "change_password": "10/15m/user",  # tries since the last that did
     "oauth_refused": "60/m/ip",  # refusals by the token endpoint
     "oauth_registered": "20/h/ip",
 }

@@ -351,7 +351,7 @@ def test_the_limits_of_signing_in_are_those_of_the_settings() -> None:
 
     assert shown("Sign-ins tried from one address") == rates["login"]
     assert shown("Wrong passwords from one address", "… for one name") == rates["login_failed"]
-    assert shown("Changes of a person's own password") == rates["change_password"]
+    assert shown("Tries to change one's own password, since the last that did") == rates["change_password"]
     assert shown("Refusals by the token endpoint, to one address") == rates["oauth_refused"]
     assert shown("Applications that register themselves, from one address") == rates["oauth_registered"]
     provider = config.OAUTH2_PROVIDER

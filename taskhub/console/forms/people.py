@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from allauth.account.adapter import get_adapter
 from allauth.account.forms import ChangePasswordForm, LoginForm, ReauthenticateForm
 from allauth.core import context
 from allauth.mfa.base.forms import AuthenticateForm
@@ -101,6 +102,15 @@ class OwnPassword(Ours, ChangePasswordForm):
         "password1": ("New password", "At least 12 characters, and none that many people use.", {}),
         "password2": ("New password, again", "", {}),
     }
+
+    def clean_oldpassword(self) -> str:
+        """The present password. A wrong one is on record, as at sign-in."""
+        try:
+            found: str = super().clean_oldpassword()
+        except forms.ValidationError:
+            get_adapter().authentication_failed(context.request, username=context.request.user.get_username())
+            raise
+        return found
 
 
 class ItIsYou(Ours, ReauthenticateForm):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
+from allauth.core import ratelimit
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
@@ -66,6 +67,7 @@ class ClosedAccounts(DefaultAccountAdapter):
         """Set a password that the person has chosen, and clear `password_due`."""
         super().set_password(user, password)
         Membership.objects.filter(user=user, password_due=True).update(password_due=False)
+        ratelimit.clear(self.request, action="change_password")
         _record("person.password.changed", self.request, user)
 
 

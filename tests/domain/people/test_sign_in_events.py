@@ -87,7 +87,7 @@ def test_no_password_is_ever_on_record(ada: Person) -> None:
     change(client, SECRETS[0])
     change(client, PASSWORD, SECRETS[0], SECRETS[0])
     log_in("ada", SECRETS[0])
-    assert len(told("action")) == 5
+    assert len(told("action")) == 6
     rows = str(list(Event.objects.values()))
     for secret in (*SECRETS, PASSWORD, NEW):
         assert secret not in rows
@@ -99,9 +99,9 @@ def test_a_changed_password_is_on_record_once_it_is_changed(ada: Person, tenant:
     assert change(client, "wrong").status_code == 200
     assert change(client, PASSWORD, NEW, "something else").status_code == 200
     assert change(client, PASSWORD, "x", "x").status_code == 200
-    assert told("action") == [("person.signed.in",)]
+    assert told("action", "actor") == [("person.signed.in", "ada"), ("person.refused", "a stranger")]
     assert change(client, PASSWORD).status_code == 302
-    assert told("action", "target", "actor", "user_id", "tenant_id", "address")[1:] == [
+    assert told("action", "target", "actor", "user_id", "tenant_id", "address")[2:] == [
         ("person.password.changed", "ada", "ada", ada.user_id, tenant.pk, "127.0.0.1")
     ]
     assert log_in("ada", NEW).status_code == 302
@@ -168,3 +168,26 @@ def test_who_guesses_is_stopped_and_told_so(ada: Person) -> None:
     assert len(told("action")) == 10, "what is not looked at is not on record"
     other = make_person("viewer", username="mia")
     assert log_in("mia", PASSWORD, address="192.0.2.77").status_code == 302, other
+
+
+def test_who_guesses_in_an_open_browser_is_stopped_and_on_record(ada: Person) -> None:
+    """The page that changes the password tells whether the present one is right."""
+    client = Client()
+    log_in("ada", PASSWORD, client)
+    assert [change(client, f"guess {number}").status_code for number in range(9)] == [200] * 9
+    assert change(client, PASSWORD).status_code == 302, "its owner counts anew"
+    assert [change(client, f"guess {number}").status_code for number in range(10)] == [200] * 10
+    stopped = change(client, NEW, "a third horse of all")
+    assert stopped.status_code == 429
+    assert "Too many tries Nothing was changed." in words(stopped.content.decode())
+    refused = [row for row in told("action", "target", "actor") if row[0] == "person.refused"]
+    assert refused == [("person.refused", "ada", "a stranger")] * 19
+
+
+def test_a_wrong_password_before_a_change_of_the_factor_counts_as_at_sign_in(ada: Person) -> None:
+    client = Client()
+    log_in("ada", PASSWORD, client)
+    for number in range(10):
+        client.post("/accounts/reauthenticate/", {"password": f"guess {number}"})
+    assert len([row for row in told("action") if row[0] == "person.refused"]) == 10
+    assert log_in("ada", PASSWORD).status_code == 429, "of the name, wherever it is typed"

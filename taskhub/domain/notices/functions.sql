@@ -2,12 +2,17 @@
 
 -- Stores what came of a delivery. The notice changes only if no later delivery was begun, as after a lost lease. The
 -- webhook is locked before its notices, as where they are taken: otherwise two could wait for each other.
-CREATE OR REPLACE FUNCTION end_delivery(p_notice bigint, p_number int, p_ok boolean, p_status int,
-                                        p_answer text, p_problem text, p_pause float8)
+-- p_pause: the seconds until the next delivery, null if there is none; after an early one it is made when it was
+-- planned, and not before these seconds are over. p_rest: the seconds until the next early one, null if there is none.
+-- What failed rests before it is sent early again: where a receiver takes all messages but one, each that it takes
+-- says that it answers again, and that one would be tried as often as another is sent.
+CREATE OR REPLACE FUNCTION end_delivery(p_notice bigint, p_number int, p_early boolean, p_ok boolean, p_status int,
+                                        p_answer text, p_problem text, p_pause float8, p_rest float8)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     receiver record;
     moment timestamptz := clock_timestamp();
+    pause interval := make_interval(secs => p_pause);
 BEGIN
     SELECT w.id, w.failing_since INTO receiver FROM webhook w
     WHERE w.id = (SELECT n.webhook_id FROM notice n WHERE n.id = p_notice) FOR NO KEY UPDATE;
@@ -16,13 +21,18 @@ BEGIN
     UPDATE notice SET lease_until = NULL, problem = CASE WHEN p_ok THEN '' ELSE p_problem END,
            state = CASE WHEN p_ok THEN 'sent' WHEN p_pause IS NULL THEN 'failed' ELSE 'due' END,
            ended_at = CASE WHEN p_ok OR p_pause IS NULL THEN moment END,
-           due_at = moment + make_interval(secs => coalesce(p_pause, 0))
+           failures = failures + (NOT p_ok AND NOT p_early)::int,
+           early_failures = early_failures + (NOT p_ok AND p_early)::int,
+           due_at = greatest(CASE WHEN p_early THEN planned_at END, moment + coalesce(pause, '0')),
+           planned_at = CASE WHEN NOT p_ok THEN greatest(CASE WHEN p_early THEN planned_at END, moment + pause) END,
+           early_at = CASE WHEN NOT p_ok THEN moment + make_interval(secs => p_rest) END
     WHERE id = p_notice AND attempts = p_number AND state = 'due';
     IF NOT p_ok THEN
         UPDATE webhook SET failing_since = moment WHERE id = receiver.id AND failing_since IS NULL;
     ELSIF receiver.failing_since IS NOT NULL THEN
         UPDATE webhook SET failing_since = NULL WHERE id = receiver.id;
-        UPDATE notice SET due_at = moment
-        WHERE webhook_id = receiver.id AND state = 'due' AND lease_until IS NULL AND due_at > moment;
+        UPDATE notice SET due_at = greatest(moment, early_at)
+        WHERE webhook_id = receiver.id AND state = 'due' AND lease_until IS NULL AND due_at > greatest(moment, early_at)
+          AND early_at IS NOT NULL;
     END IF;
 END $$;

@@ -20,7 +20,9 @@ LEASE_SECONDS: Final = 60.0
 AT_ONCE: Final = 4
 """Deliveries to one webhook at a time; to one that does not answer, 1."""
 PAUSES: Final = (5.0, 60.0, 300.0, 1_800.0, 7_200.0, 18_000.0, 28_800.0, 28_800.0)
-"""Seconds after each delivery that failed, until the next: a day altogether. After the last the notice has failed."""
+"""The plan: seconds after each delivery that failed, until the next: a day altogether. After the last the notice has
+failed. What waits is delivered *early* when its webhook answers again. One that fails early is delivered when the plan
+has it, or early again, but not before it rested so long, from the first of these on."""
 RECEIVERS: Final = 500
 """Webhooks that are looked at when a worker takes notices."""
 MAX_ANSWER: Final = 500
@@ -29,8 +31,9 @@ MAX_ANSWER: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A notice to be delivered to a webhook, under the number of this attempt. `url` and `secrets` are empty if they
-    were encrypted under another `SECRET_KEY`."""
+    """A notice to be delivered to a webhook, under the number of this attempt. `early`: before the plan had it due.
+    `failures`: deliveries of the plan that failed. `url` and `secrets` are empty if they were encrypted under another
+    `SECRET_KEY`."""
 
     id: int
     tenant_id: int
@@ -39,6 +42,9 @@ class Taken:
     kind: str
     body: str
     number: int
+    early: bool
+    failures: int
+    early_failures: int
     url: str = field(repr=False)
     secrets: tuple[str, ...] = field(repr=False)
 
@@ -65,6 +71,9 @@ class _Row:
     kind: str
     body: str
     number: int
+    early: bool
+    failures: int
+    early_failures: int
     sealed_url: bytes
     sealed_secret: bytes
     sealed_before: bytes | None
@@ -94,28 +103,46 @@ def take_notices(most: int) -> list[Taken]:
 
 def end_delivery(taken: Taken, outcome: Delivered) -> None:
     """Store what came of a delivery. A notice that was not delivered is due again after a pause, or has failed after
-    the last. When a webhook answers that did not before, all that waits for it is due at once."""
+    the last. When a webhook answers that did not before, all that waits for it is due at once, but for what failed
+    early: that rests first."""
+    wanted = outcome.later or 0.0
+    early = taken.early and not outcome.gone
     with transaction.atomic():
         _END(
             notice=taken.id,
             number=taken.number,
+            early=early,
             ok=outcome.ok,
             status=outcome.status,
             answer=_kept(outcome.answer, taken)[:MAX_ANSWER],
             problem=_kept(outcome.problem, taken)[:300],
-            pause_seconds=None if outcome.gone else pause(taken.number, outcome.later),
+            pause_seconds=wanted if early else None if outcome.gone else pause(taken.failures + 1, wanted),
+            rest_seconds=rest(taken.early_failures + early, wanted),
         )
         if outcome.gone:
             why = "The receiver answered that it is gone (410)"
             set_enabled(tenant_id=taken.tenant_id, webhook_id=taken.webhook_id, enabled=False, actor=_RECEIVER, why=why)
 
 
-def pause(number: int, later: float | None = None) -> float | None:
-    """The seconds until the delivery after this one; `None` if it was the last."""
-    if number > len(PAUSES):
+def pause(failures: int, wanted: float = 0.0) -> float | None:
+    """The seconds until the plan's next delivery, after as many that failed; `None` if there is none. `wanted`: those
+    that the receiver asks for, at least."""
+    if failures > len(PAUSES):
         return None
-    seconds = max(PAUSES[number - 1], later or 0.0)
-    return seconds * random.uniform(1.0, 1.1)  # noqa: S311 - so that what failed together does not come together
+    return _spread(max(PAUSES[failures - 1], wanted))
+
+
+def rest(early_failures: int, wanted: float = 0.0) -> float | None:
+    """The seconds before which a notice is not delivered early, after as many deliveries that failed early; `None` if
+    there is no early one any more."""
+    if early_failures > len(PAUSES):
+        return None
+    return _spread(max(PAUSES[early_failures - 1] if early_failures else 0.0, wanted))
+
+
+def _spread(seconds: float) -> float:
+    """About these seconds, so that what failed together does not come together."""
+    return seconds * random.uniform(1.0, 1.1)  # noqa: S311 - no secret
 
 
 def purge_notices(*, retention_days: int, limit: int = 1_000) -> int:
@@ -142,6 +169,9 @@ def _taken(row: _Row) -> Taken:
         kind=row.kind,
         body=row.body,
         number=row.number,
+        early=row.early,
+        failures=row.failures,
+        early_failures=row.early_failures,
         url=opened(box, row.sealed_url),
         secrets=tuple(secret for secret in secrets if secret),
     )

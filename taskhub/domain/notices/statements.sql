@@ -102,18 +102,19 @@ taken AS (
     UPDATE notice AS n SET attempts = n.attempts + 1,
            lease_until = clock_timestamp() + make_interval(secs => :lease_seconds)
     FROM picked AS p WHERE n.id = p.id AND {takeable}
-    RETURNING n.id, n.tenant_id, n.webhook_id, n.public_id, n.kind, n.body, n.attempts
+    RETURNING n.id, n.tenant_id, n.webhook_id, n.public_id, n.kind, n.body, n.attempts, n.failures, n.early_failures,
+              coalesce(n.planned_at > statement_timestamp(), false) AS early
 ),
 begun AS (
     INSERT INTO delivery (notice_id, number) SELECT t.id, t.attempts FROM taken AS t
 )
-SELECT t.id, t.tenant_id, t.webhook_id, t.public_id, t.kind, t.body, t.attempts AS number, r.sealed_url,
-       r.sealed_secret, r.sealed_before
+SELECT t.id, t.tenant_id, t.webhook_id, t.public_id, t.kind, t.body, t.attempts AS number, t.early, t.failures,
+       t.early_failures, r.sealed_url, r.sealed_secret, r.sealed_before
 FROM taken AS t JOIN room AS r ON r.id = t.webhook_id ORDER BY t.id;
 
--- write: end_delivery(notice bigint, number int, ok boolean, status int, answer text, problem text,
---     pause_seconds float8) -> None
-SELECT end_delivery(:notice, :number, :ok, :status, :answer, :problem, :pause_seconds);
+-- write: end_delivery(notice bigint, number int, early boolean, ok boolean, status int, answer text, problem text,
+--     pause_seconds float8, rest_seconds float8) -> None
+SELECT end_delivery(:notice, :number, :early, :ok, :status, :answer, :problem, :pause_seconds, :rest_seconds);
 
 -- write: fail_waiting(webhook bigint, problem text) -> rowcount
 UPDATE notice SET state = 'failed', ended_at = clock_timestamp(), lease_until = NULL, problem = :problem

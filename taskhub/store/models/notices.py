@@ -49,7 +49,8 @@ class Notice(models.Model):
     """News of one event for one receiver: a webhook, or a person. An event makes one notice for a receiver at most.
 
     `attempts` counts the deliveries that were begun; what a delivery came to is stored under its number, so that one
-    whose lease was lost changes nothing."""
+    whose lease was lost changes nothing. A delivery is *early* if it is made before the plan had it due, since the
+    webhook answers again: one that fails uses up none of the plan's."""
 
     public_id = models.CharField(max_length=40)
     tenant = models.ForeignKey(Tenant, models.CASCADE, related_name="+", db_index=False)
@@ -62,7 +63,14 @@ class Notice(models.Model):
     body = models.TextField()
     state = models.CharField(max_length=8, db_default="due")
     due_at = models.DateTimeField(db_default=models.Func(function="clock_timestamp"))
+    planned_at = models.DateTimeField(null=True)
+    """When the plan has it due, after a delivery that failed; `due_at` is before that for an early one."""
+    early_at = models.DateTimeField(null=True)
+    """Before this there is no early delivery; empty if there is none before `planned_at`."""
     attempts = models.IntegerField(db_default=0)
+    failures = models.IntegerField(db_default=0)
+    """Deliveries of the plan that failed."""
+    early_failures = models.IntegerField(db_default=0)
     lease_until = models.DateTimeField(null=True)
     problem = models.CharField(max_length=300, db_default="")
     queued_at = models.DateTimeField(db_default=models.Func(function="clock_timestamp"))

@@ -55,14 +55,15 @@ def types(webhook_id: int) -> list[str]:
 
 def come_due() -> None:
     """As if the pauses of all that waits were over. What is under way stays so."""
-    Notice.objects.filter(state="due", lease_until=None).update(due_at=timezone.now())
+    Notice.objects.filter(state="due", lease_until=None).update(due_at=timezone.now(), planned_at=None)
 
 
 def turn(seconds: float) -> None:
     """As if that time had gone by: notices are due earlier, leases run out, ages grow."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "UPDATE notice SET due_at = due_at - w.time, lease_until = lease_until - w.time,"
+            "UPDATE notice SET due_at = due_at - w.time, planned_at = planned_at - w.time,"
+            " early_at = early_at - w.time, lease_until = lease_until - w.time,"
             " queued_at = queued_at - w.time FROM (SELECT make_interval(secs => %s) AS time) w",
             [seconds],
         )

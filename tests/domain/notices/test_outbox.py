@@ -10,7 +10,16 @@ from django.conf import LazySettings
 
 from taskhub.core.records import Actor
 from taskhub.domain.notices import outbox
-from taskhub.domain.notices.outbox import AT_ONCE, PAUSES, Delivered, end_delivery, pause, purge_notices, take_notices
+from taskhub.domain.notices.outbox import (
+    AT_ONCE,
+    PAUSES,
+    Delivered,
+    Taken,
+    end_delivery,
+    pause,
+    purge_notices,
+    take_notices,
+)
 from taskhub.domain.notices.webhooks import (
     renew_secret,
     send_test,
@@ -140,9 +149,74 @@ def test_once_it_answers_again_all_that_waits_comes_at_once(tenant: Tenant) -> N
     assert states() == ["sent"] * 3
 
 
+def test_one_that_is_refused_while_others_are_taken_is_tried_for_a_day_too(tenant: Tenant) -> None:
+    ours = hook(tenant.pk)
+    (refused,) = queue_tests(ours)
+    tried = []
+
+    def others(times: int) -> None:
+        """So many others are sent, and taken; what is refused is tried between them, as it comes."""
+        for _ in range(times):
+            queue_tests(ours)
+            while due := take_notices(1):
+                tried.extend(due if (wrong := due[0].public_id == refused) else [])
+                end_delivery(due[0], DOWN if wrong else OK)
+
+    others(3)
+    assert len(tried) == 2, "with the plan, and once more as soon as another was taken"
+    for seconds in PAUSES:
+        assert Notice.objects.get(public_id=refused).state == "due"
+        others(20)
+        turn(seconds * 1.11)
+        others(20)
+    assert Notice.objects.get(public_id=refused).state == "failed"
+    assert sum(not one.early for one in tried) == len(PAUSES) + 1
+    assert len(tried) <= 2 * len(PAUSES) + 2
+    assert all(one.number == number for number, one in enumerate(tried, 1))
+
+
+def test_what_failed_early_waits_for_its_own_time_and_loses_none_of_its_attempts(tenant: Tenant) -> None:
+    ours = hook(tenant.pk)
+    made = queue_tests(ours, 3)
+
+    def fail() -> list[Taken]:
+        """Have all that is due fail, one at a time."""
+        found: list[Taken] = []
+        while due := deliver(DOWN):
+            found += due
+        return found
+
+    for seconds in (0.0, *PAUSES[:4]):
+        turn(seconds * 1.11)
+        assert len(fail()) == 3
+    for failed_early, seconds in enumerate(PAUSES[:3]):
+        queue_tests(ours)
+        deliver(OK, 1)
+        early = fail()
+        assert sorted(one.public_id for one in early) == sorted(made), "it answered again, and then not"
+        assert {(one.early, one.failures, one.early_failures) for one in early} == {(True, 5, failed_early)}
+        turn(seconds * 1.11)
+    turn(PAUSES[4] * 1.11)
+    (planned,) = take_notices(1)
+    assert (planned.early, planned.failures) == (False, 5)
+
+
+def test_a_receiver_that_wants_to_be_asked_later_is_not_asked_early(tenant: Tenant) -> None:
+    ours = hook(tenant.pk)
+    (made,) = queue_tests(ours)
+    deliver(Delivered(ok=False, status=429, problem="The receiver answered 429", later=600))
+    queue_tests(ours)
+    deliver(OK)
+    assert take_notices(10) == []
+    turn(599)
+    assert take_notices(10) == []
+    turn(70)
+    assert [one.public_id for one in take_notices(10)] == [made]
+
+
 def test_the_pause_is_longer_if_the_receiver_says_so() -> None:
     assert 5 <= (pause(1) or 0) <= 5.5
-    assert 120 <= (pause(1, later=120) or 0) <= 132
+    assert 120 <= (pause(1, wanted=120) or 0) <= 132
     assert pause(len(PAUSES) + 1) is None
 
 

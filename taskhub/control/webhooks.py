@@ -72,10 +72,12 @@ def test_webhook(caller: Caller, webhook_id: int) -> str:
 
 
 def send_again(caller: Caller, webhook_id: int, message: str) -> None:
-    """Have a message sent to a webhook again, under its id. Raises `Forbidden`, or `NotFound` also for one that is
-    being sent."""
+    """Have a message sent to a webhook again, under its id. Raises `Forbidden`, `NotFound` also for one that is being
+    sent, or `Refused` if the webhook is disabled."""
     caller.require("settings.view", f"send again to webhook {webhook_id}")
     found = webhooks.webhook(caller.tenant_id, webhook_id)
+    if not found.enabled:
+        raise webhooks.disabled(found.name)
     if not outbox.send_again(caller.tenant_id, webhook_id, message):
         raise NotFound("There is no such message any more, or it is just being sent.")
     record_event(

@@ -42,6 +42,9 @@ def test_it_is_added_changed_tried_and_removed() -> None:
     assert run("webhook", "disable", "ours")[1] == "It was disabled already.\n"
     with pytest.raises(CommandError, match="ours is disabled; enable it first"):
         run("webhook", "test", "ours")
+    with pytest.raises(CommandError, match="ours is disabled; enable it first"):
+        run("webhook", "again", "ours", message)
+    assert Notice.objects.get().state == "failed", "what waited was given up, and nothing waits unseen"
     assert run("webhook", "enable", "ours")[1] == "Enabled.\n"
     assert run("webhook", "remove", "ours")[1] == "ours is removed.\n"
     assert not Webhook.objects.exists()
@@ -76,6 +79,13 @@ def test_what_is_wrong_is_said_and_changes_nothing(words: tuple[str, ...], why: 
         run("webhook", *words)
     assert list(Webhook.objects.values()) == before
     assert webhooks(default_tenant().pk)[0].kinds == tuple(Kind)
+
+
+def test_an_event_that_is_none_is_answered_with_those_that_are() -> None:
+    with pytest.raises(CommandError, match=r"invalid choice: 'task\.finised'") as refused:
+        run("webhook", "add", "ours", URL, "--events", "task.finised")
+    assert all(str(kind) in str(refused.value) for kind in Kind)
+    assert "Kind" not in str(refused.value)
 
 
 def test_there_is_a_bound() -> None:

@@ -126,6 +126,9 @@ def test_it_is_disabled_enabled_rotated_and_removed(admin: Client, tenant: Tenan
     assert "Disabled: nothing is sent." in page
     assert f"{PAGE}{pk}/test" not in admin.get(f"{PAGE}{pk}/").content.decode()
     admin.post(f"{PAGE}{pk}/test")
+    answer = admin.post(f"{PAGE}{pk}/again", {"message": "msg_of_a_page_that_is_old"})
+    assert answer.status_code == 302
+    assert "ours is disabled; enable it first." in words(admin.get(f"{PAGE}{pk}/").content.decode())
     assert not Notice.objects.exists()
     admin.post(f"{PAGE}{pk}/toggle", {"enabled": "1"})
     assert webhook(tenant.pk, pk).enabled

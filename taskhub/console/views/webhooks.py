@@ -115,8 +115,12 @@ def webhook_test(request: ConsoleRequest, pk: int) -> HttpResponse:
 @require_POST
 def webhook_again(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Send a message again."""
-    control.send_again(request.caller, pk, request.POST.get("message", "")[:64])
-    messages.success(request, "It is sent again, under its id.")
+    try:
+        control.send_again(request.caller, pk, request.POST.get("message", "")[:64])
+    except Refused as error:
+        messages.error(request, error.message)
+    else:
+        messages.success(request, "It is sent again, under its id.")
     return redirect("webhook-detail", pk)
 
 

@@ -210,7 +210,7 @@ def notice_log(tenant_id: int, webhook_id: int) -> list[NoticeRow]:
 
 def send_again(tenant_id: int, webhook_id: int, public_id: str) -> bool:
     """Make a notice due at once, also one that was sent. It keeps its id; its attempts go on being counted. Returns
-    `False` if there is none that is not under way."""
+    `False` if there is none that is not under way, or the webhook is disabled."""
     return _AGAIN(tenant=tenant_id, webhook=webhook_id, public_id=public_id) > 0
 
 

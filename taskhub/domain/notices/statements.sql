@@ -120,9 +120,17 @@ SELECT end_delivery(:notice, :number, :early, :ok, :status, :answer, :problem, :
 UPDATE notice SET state = 'failed', ended_at = clock_timestamp(), lease_until = NULL, problem = :problem
 WHERE webhook_id = :webhook AND state = 'due';
 
+-- write: hasten_waiting(webhook bigint) -> rowcount
+UPDATE notice SET due_at = clock_timestamp()
+WHERE webhook_id = :webhook AND state = 'due' AND lease_until IS NULL AND due_at > clock_timestamp();
+
 -- write: send_again(tenant bigint, webhook bigint, public_id text) -> rowcount
-UPDATE notice SET state = 'due', ended_at = NULL, due_at = clock_timestamp(), problem = ''
-WHERE tenant_id = :tenant AND webhook_id = :webhook AND public_id = :public_id AND lease_until IS NULL;
+-- The webhook is locked, so that what is sent again is not left behind by one that disables it meanwhile.
+WITH receiver AS (
+    SELECT w.id FROM webhook AS w WHERE w.id = :webhook AND w.tenant_id = :tenant AND w.enabled FOR SHARE
+)
+UPDATE notice AS n SET state = 'due', ended_at = NULL, due_at = clock_timestamp(), problem = ''
+FROM receiver AS r WHERE n.webhook_id = r.id AND n.public_id = :public_id AND n.lease_until IS NULL;
 
 -- write: purge_notices(retention_days int, most int) -> rowcount
 DELETE FROM notice WHERE id IN (

@@ -64,6 +64,7 @@ class Wanted:
 
 _ROWS = statements.many("webhook_rows", WebhookRow)
 _FAIL = statements.rowcount("fail_waiting")
+_HASTEN = statements.rowcount("hasten_waiting")
 _TEST = statements.none("queue_test")
 
 
@@ -122,8 +123,8 @@ def add_webhook(*, tenant_id: int, wanted: Wanted, actor: Actor) -> tuple[int, s
 
 
 def change_webhook(*, tenant_id: int, webhook_id: int, wanted: Wanted, actor: Actor) -> bool:
-    """Change a webhook. Returns `False` if nothing differed. Raises `NotFound`, `Invalid` naming the field, or
-    `Refused` for a name that is taken."""
+    """Change a webhook. What waits for it is sent to another address at once. Returns `False` if nothing differed.
+    Raises `NotFound`, `Invalid` naming the field, or `Refused` for a name that is taken."""
     origin = _checked(wanted)
     with transaction.atomic():
         row = _locked(tenant_id, webhook_id)
@@ -143,6 +144,8 @@ def change_webhook(*, tenant_id: int, webhook_id: int, wanted: Wanted, actor: Ac
                 row.save()
         except IntegrityError:
             raise _taken(wanted.name) from None
+        if moved:
+            _HASTEN(webhook=row.pk)
         record_event(
             "webhook.changed",
             tenant_id=tenant_id,
@@ -201,11 +204,16 @@ def send_test(*, tenant_id: int, webhook_id: int, actor: Actor, public_id: str) 
     with transaction.atomic():
         row = _locked(tenant_id, webhook_id)
         if not row.enabled:
-            raise Refused(f"{row.name} is disabled; enable it first.")
+            raise disabled(row.name)
         body = {"type": TEST, "timestamp": datetime.now(UTC).isoformat(), "data": {"webhook": row.name}}
         sent = jsonx.encode(body).decode()
         _TEST(public_id=public_id, tenant=tenant_id, webhook=row.pk, kind=TEST, body=sent)
         record_event("webhook.tested", tenant_id=tenant_id, target=row.name, actor=actor)
+
+
+def disabled(name: str) -> Refused:
+    """The error of who wants something sent to a webhook that is disabled."""
+    return Refused(f"{name} is disabled; enable it first.")
 
 
 def _locked(tenant_id: int, webhook_id: int) -> Webhook:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,6 +11,7 @@ from django.conf import LazySettings
 
 from taskhub.core.records import Actor
 from taskhub.domain.notices import outbox
+from taskhub.domain.notices.kinds import Kind
 from taskhub.domain.notices.outbox import (
     AT_ONCE,
     PAUSES,
@@ -21,6 +23,8 @@ from taskhub.domain.notices.outbox import (
     take_notices,
 )
 from taskhub.domain.notices.webhooks import (
+    Wanted,
+    change_webhook,
     renew_secret,
     send_test,
     set_enabled,
@@ -214,6 +218,24 @@ def test_a_receiver_that_wants_to_be_asked_later_is_not_asked_early(tenant: Tena
     assert [one.public_id for one in take_notices(10)] == [made]
 
 
+def test_what_waits_is_sent_to_another_address_at_once(tenant: Tenant) -> None:
+    ours = hook(tenant.pk)
+    (made,) = queue_tests(ours)
+    for seconds in PAUSES[:5]:
+        deliver(DOWN)
+        turn(seconds * 1.11)
+    deliver(DOWN)
+    assert take_notices(10) == []
+    known = Wanted("ours", None, tuple(Kind))
+    change_webhook(tenant_id=tenant.pk, webhook_id=ours, wanted=replace(known, name="ours too"), actor=ROOT)
+    assert take_notices(10) == [], "what changed does not help it to arrive"
+    change_webhook(
+        tenant_id=tenant.pk, webhook_id=ours, wanted=replace(known, url="https://right.example/"), actor=ROOT
+    )
+    (taken,) = take_notices(10)
+    assert (taken.public_id, taken.url, taken.early) == (made, "https://right.example/", True)
+
+
 def test_the_pause_is_longer_if_the_receiver_says_so() -> None:
     assert 5 <= (pause(1) or 0) <= 5.5
     assert 120 <= (pause(1, wanted=120) or 0) <= 132
@@ -296,6 +318,8 @@ def test_what_waits_for_a_disabled_one_has_failed(tenant: Tenant) -> None:
     set_enabled(tenant_id=tenant.pk, webhook_id=ours, enabled=False, actor=Actor(name="mia", door=ROOT.door))
     assert states() == ["failed"]
     assert take_notices(1) == []
+    assert outbox.send_again(tenant.pk, ours, Notice.objects.get().public_id) is False
+    assert states() == ["failed"]
 
 
 def test_old_notices_go_with_their_deliveries(tenant: Tenant) -> None:

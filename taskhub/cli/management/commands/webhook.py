@@ -38,7 +38,7 @@ class Command(BaseCommand):
                 "--events",
                 nargs="+",
                 metavar="EVENT",
-                choices=list(Kind),
+                choices=[kind.value for kind in Kind],
                 help=f"some of {', '.join(Kind)}; default all",
             )
             verb.add_argument("--client", help="only what belongs to the client of this name; empty: to all")

@@ -18,7 +18,7 @@ from taskhub.domain.catalogue.view import tool_by_id
 from taskhub.domain.rules.changes import save_rules
 from taskhub.domain.rules.reads import present
 from taskhub.domain.workers.writes import heartbeat
-from taskhub.store.models import Question, Tenant, Tool
+from taskhub.store.models import AuthContext, Question, Tenant, Tool
 from tests.console.admin import ADMIN, words
 from tests.console.conftest import Login
 from tests.console.test_asking_page import added, card
@@ -198,13 +198,34 @@ def test_with_a_preview_the_call_is_changed_first_and_approved_once_it_is_there(
     assert "Change, and show the new preview" in text
     assert "Your approval is the first" not in text
     assert "Approve with changes" not in text
-    done = words(ann.post(where, confirm, follow=True).content.decode())
-    assert "Changed. Its preview is called with these arguments: approve it once you have seen that." in done
+    tool = tool_by_id(Tool.objects.get(name="deploy").pk)
+    make_task(AuthContext.objects.get(name="Editor"), tool, arguments={"env": "prod"})
+    done = ann.post(where, confirm, follow=True)
+    said = words(done.content.decode())
+    assert "Changed. Its preview is called with these arguments: approve it once you have seen that." in said
+    # Not the next call of the queue, whose button to approve stands in the same place.
+    assert done.redirect_chain[-1][0].startswith(f"/inbox/{asking_id(task)}/")
     for approver in (ann, ben):
         said = card(approver, task)
         assert "ann changed arguments of this call." in said
         assert "not on a Friday" in said
         assert "0 of 2 approvals" in said
+
+
+def test_where_others_see_the_preview_the_next_call_comes(sign_in: Login, tenant: Tenant) -> None:
+    task = call(tenant, preview=Preview(arguments='{"dry":true}'))
+    leads = Rule(
+        name="Leads",
+        when='args.env == "staging"',
+        then=Then.ASK,
+        group="leads",
+        preview=Preview(arguments='{"dry":true}'),
+    )
+    save_rules(tenant.pk, [leads, *present(tenant.pk).rules], expected=1, actor=ADMIN)
+    client, where = sign_in(make_person(Role.APPROVER, tenant)), f"/inbox/{asking_id(task)}/edit"
+    done = client.post(where, edit(client, task, f0="staging")[1], follow=True)
+    assert done.redirect_chain[-1][0] == "/inbox/"
+    assert "Changed. By the rules the group leads decide on the call as it is now." in words(done.content.decode())
 
 
 def test_an_argument_that_was_not_given_is_shown_with_its_default(sign_in: Login, tenant: Tenant) -> None:

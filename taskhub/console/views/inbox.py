@@ -238,9 +238,11 @@ def edit(request: ConsoleRequest, pk: int) -> HttpResponse:
         form.refuse(error)
         keep = proposed if error.data.get("field") in ("confirmed", "code") else None
         return _inbox(request, pk, ask=Ask("edit", form, proposed=keep), status=422)
-    if outcome is EditOutcome.PROPOSED and proposed.asking.preview is not None:
+    anew = _asked_anew(request, item) if outcome is EditOutcome.PROPOSED else None
+    if anew is not None and proposed.asking.preview is not None:
         words = "Changed. Its preview is called with these arguments: approve it once you have seen that."
-    elif outcome is EditOutcome.PROPOSED:
+        return _settled(request, item, AnswerOutcome.ANSWERED, words, then=anew)
+    if outcome is EditOutcome.PROPOSED:
         group = proposed.approval.group
         words = f"Changed. By the rules {f'the group {group}' if group else 'others'} decide on the call as it is now."
     elif outcome is EditOutcome.COUNTED:
@@ -499,9 +501,17 @@ def _closed_words(item: InboxItem) -> str:
     return f"Closed without an answer: the task is {state_word(item.task_state)}"
 
 
-def _settled(request: ConsoleRequest, item: InboxItem, outcome: AnswerOutcome, words: str) -> HttpResponse:
-    """Go to the next question of the queue, with a message about this one. If somebody else answered first, the message
-    says who."""
+def _asked_anew(request: ConsoleRequest, item: InboxItem) -> int | None:
+    """The id of the question that replaced this one, if the person may decide it too; `None` if they may not."""
+    found = questions.find_question_of_task(request.caller, item.public_id, "")
+    return found if found is not None and questions.find_question(request.caller, found).mine else None
+
+
+def _settled(
+    request: ConsoleRequest, item: InboxItem, outcome: AnswerOutcome, words: str, *, then: int | None = None
+) -> HttpResponse:
+    """Go to the next question of the queue, or to `then`, with a message about this one. If somebody else answered
+    first, the message says who."""
     tell = messages.success
     if outcome in (AnswerOutcome.LATE, AnswerOutcome.TWICE, AnswerOutcome.UNKNOWN):
         tell = messages.info
@@ -510,7 +520,7 @@ def _settled(request: ConsoleRequest, item: InboxItem, outcome: AnswerOutcome, w
     call = f"{item.tool_name} ({item.called})" if item.called else item.tool_name
     tell(request, f"{call} for {item.client}: {words}", extra_tags=item.public_id)
     queue = queue_of(request)
-    following = _next(request, item, queue)
+    following = then or _next(request, item, queue)
     address = queue.address(following)
     if not wants_partial(request):
         return leave(request, address)

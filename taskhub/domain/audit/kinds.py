@@ -78,8 +78,9 @@ EVENTS: Final[dict[str, Shape]] = {
     ),
     "question.undecided": Shape(
         "Nobody decided an approval in time. What the rule says then, and no person, was done: `otherwise` is `deny`,"
-        " `allow` or `escalate`, to the `group` that is asked now.",
-        after="key kind otherwise rule version group? arguments_sha256? definition_sha256? call_sha256?",
+        " `allow` or `escalate`, to the `group` that is asked now. Without `otherwise` it was the time that the program"
+        " gave, and the request has ended.",
+        after="key kind otherwise? rule? version? group? arguments_sha256? definition_sha256? call_sha256?",
     ),
     "question.reminded": Shape(
         "Nobody had decided an approval by the time at which its rule reminds people: the `group`, or else all who may"

@@ -26,7 +26,7 @@ SAYS: Final[dict[Kind, str]] = {
     Kind.ASKED: "People are asked to approve a call",
     Kind.DECIDED: "People approved or rejected a call",
     Kind.REMINDED: "Nobody has decided yet, and the rule reminds people",
-    Kind.EXPIRED: "Nobody decided in time: the rule did",
+    Kind.EXPIRED: "Nobody decided in time: the rule did, or the request ended",
     Kind.ESCALATED: "Nobody decided in time: another group is asked",
     Kind.FINISHED: "A task has its result, which may be an error of the tool",
     Kind.FAILED: "A task failed",

@@ -133,8 +133,8 @@ def _told(kind: Kind, event: FeedEvent, news: _News) -> dict[str, Any]:
     after = event.after or {}
     if kind is Kind.DECIDED:
         data["verdict"] = event.action.removeprefix("question.")
-    elif kind is Kind.EXPIRED:
-        data["verdict"] = after.get("otherwise", "")
+    elif kind is Kind.EXPIRED and "otherwise" in after:
+        data["verdict"] = after["otherwise"]
     elif kind is Kind.ESCALATED or (kind in (Kind.ASKED, Kind.REMINDED) and after.get("group")):
         data["group"] = after.get("group", "")
     elif kind is Kind.FINISHED:

@@ -220,7 +220,8 @@ $$;
 
 -- Does what the rule that asked for an approval says for the case that nobody decides in time: the call is denied or
 -- runs, or another group is asked. The event names the rule as its actor, and no person. Returns whether there was such
--- an approval; the caller holds the lock of the task.
+-- an approval; the caller holds the lock of the task. Of one whose time the program gave, which was over before that of
+-- the rule, there is only the event.
 CREATE OR REPLACE FUNCTION th_decide_undecided(p_task bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     asked record;
@@ -236,6 +237,15 @@ BEGIN
     INTO asked FROM question q JOIN task t ON t.id = q.task_id
     WHERE q.task_id = p_task AND q.state = 'open' AND th_undecided(q.kind, q.params, q.due_at);
     IF NOT FOUND THEN
+        INSERT INTO event (tenant_id, task_id, action, actor, door, context_id, target, after)
+        SELECT t.tenant_id, t.id, 'question.undecided', coalesce(th_who('name'), session_user),
+               coalesce(th_who('door'), 'sql'), t.context_id, t.tool_name, jsonb_strip_nulls(jsonb_build_object(
+                   'key', q.key, 'kind', 'approval', 'rule', q.params #>> '{decided,rule}',
+                   'version', (q.params #>> '{decided,version}')::int))
+                   || th_digests(t.arguments_digest, coalesce(q.definition_digest, t.tool_digest),
+                                 call => q.call_digest)
+        FROM question q JOIN task t ON t.id = q.task_id
+        WHERE q.task_id = p_task AND q.state = 'open' AND q.kind = 'approval' AND q.due_at < clock_timestamp();
         RETURN false;
     END IF;
     told := CASE asked.otherwise WHEN 'escalate' THEN th_words('nobody_decided_escalate', asked.within, asked.next)

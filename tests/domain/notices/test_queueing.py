@@ -10,13 +10,14 @@ from django.test import override_settings
 
 from taskhub.core.rules import Otherwise, Rule, Then, Verdict
 from taskhub.core.states import QuestionKind
+from taskhub.core.versions import DECIDED_ONLY
 from taskhub.domain.notices import queueing
 from taskhub.domain.notices.kinds import Kind
 from taskhub.domain.notices.webhooks import set_enabled
 from taskhub.domain.questions.answer import decide_approval
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.domain.tasks.sweep import sweep
-from taskhub.store.models import FeedConsumer, Notice
+from taskhub.store.models import Event, FeedConsumer, Notice
 from tests.domain import kit
 from tests.domain.kit import World
 from tests.domain.notices.kit import DOWN, deliver, hook, queue, told, types
@@ -92,6 +93,24 @@ def test_nobody_decided(world: World, otherwise: Otherwise, kinds: list[Kind]) -
         assert [body["data"].get("group") for body in told(ours)] == [None, "leads", "leads"]
     else:
         assert told(ours)[1]["data"]["verdict"] == str(otherwise)
+
+
+def test_nobody_decided_within_the_time_that_the_program_gave(world: World) -> None:
+    """Of that the rule says nothing, so what it says for the end of its own time is not done."""
+    ours = hook(world.context.tenant_id)
+    rule = Rule(name="r", when="", then=Then.ASK, otherwise=Otherwise.ALLOW)
+    task = kit.create(
+        world, revision=DECIDED_ONLY, permit_seconds=60, wanted_seconds=60, verdict=Verdict(Then.ASK, rule, 1)
+    )
+    kit.turn_back(task.id, "due_at", 1, table="question")
+    assert sweep() == 1
+    queue()
+    assert types(ours) == [Kind.ASKED, Kind.EXPIRED, Kind.FAILED]
+    assert "verdict" not in told(ours)[1]["data"]
+    (event,) = Event.objects.filter(task_id=task.id, action="question.undecided")
+    assert event.actor != "rule r"
+    assert event.after is not None
+    assert (event.after["key"], event.after["rule"], "otherwise" in event.after) == ("approval", "r", False)
 
 
 def test_people_are_reminded(world: World) -> None:

@@ -158,6 +158,22 @@ _CALLED: Final = {
 }
 
 
+_ONLY_ASKING: Final = {
+    "group": "has a group that is asked",
+    "quorum": "needs approvals",
+    "not_requester": "leaves the requester out",
+    "risk": "has a risk",
+    "second_factor": "wants a second factor",
+    "sentence": "says what will happen",
+    "expires_minutes": "gives people a time to decide",
+    "remind_minutes": "reminds people",
+    "otherwise": "says what happens if nobody decides",
+    "escalate_to": "asks another group then",
+    "preview": "has a preview",
+    "editable": "lets people change arguments",
+}
+
+
 def check_rules(rules: Sequence[Rule]) -> None:
     """Raise `Invalid` if the list cannot be saved. Its `field` names the position in the list, from 0, and the field of
     the rule, such as `rules.2.when`; it is `rules` where the list as a whole is too long. Expressions are not
@@ -200,14 +216,20 @@ def _check_rule(rule: Rule, at: str) -> None:
             raise Invalid(f"A group's name has at most {MAX_GROUP} printable characters.", field=f"{at}.{part}")
     if isinstance(rule.quorum, bool) or not 1 <= rule.quorum <= MAX_QUORUM:
         raise Invalid(f"Give a whole number from 1 to {MAX_QUORUM}, not {rule.quorum}.", field=f"{at}.quorum")
-    if rule.second_factor and rule.then is not Then.ASK:
-        raise Invalid("Only a rule that asks wants a second factor.", field=f"{at}.second_factor")
+    _check_kind(rule, at)
     _check_editable(rule, f"{at}.editable")
     _check_end(rule, at)
     if rule.preview is not None:
-        if rule.then is not Then.ASK:
-            raise Invalid("Only a rule that asks has a preview.", field=f"{at}.preview")
         _check_preview(rule.preview, f"{at}.preview")
+
+
+def _check_kind(rule: Rule, at: str) -> None:
+    """Raise `Invalid` if the rule says what has no meaning for its kind (`then`), such as whom one that allows asks."""
+    if rule.words and rule.then is not Then.DENY:
+        raise Invalid("Only a rule that denies has words for the agent.", field=f"{at}.words")
+    for part, does in _ONLY_ASKING.items():
+        if rule.then is not Then.ASK and getattr(rule, part) != _DEFAULTS[part]:
+            raise Invalid(f"Only a rule that asks {does}.", field=f"{at}.{part}")
 
 
 def _check_preview(preview: Preview, at: str) -> None:
@@ -222,8 +244,6 @@ def _check_preview(preview: Preview, at: str) -> None:
 
 
 def _check_editable(rule: Rule, at: str) -> None:
-    if rule.editable and rule.then is not Then.ASK:
-        raise Invalid("Only a rule that asks lets people change arguments.", field=at)
     if len(rule.editable) > MAX_EDITABLE:
         raise Invalid(f"At most {MAX_EDITABLE} arguments, not {len(rule.editable)}.", field=at)
     for name in rule.editable:
@@ -258,8 +278,6 @@ def _check_reminder(rule: Rule, at: str) -> None:
         raise Invalid(
             f"Give 0 for no reminder, or fewer minutes than people have to decide: {rule.expires_minutes:,}.", field=at
         )
-    if minutes and rule.then is not Then.ASK:
-        raise Invalid("Only a rule that asks reminds people.", field=at)
 
 
 def _check_choice(choices: type[StrEnum], value: object, field: str) -> None:

@@ -72,6 +72,11 @@ WRONG: dict[str, tuple[str, int, str]] = {
         6,
         "rule 1: preview: Only a rule that asks has a preview.",
     ),
+    "a group of a rule that allows": (
+        HEAD + "rules:\n" + RULE.format("a", "''", "allow") + "    group: ops\n",
+        6,
+        "rule 1: group: Only a rule that asks has a group that is asked.",
+    ),
     "rules that are not listed": (HEAD + "people: []\nrules: []\n", 3, "rules that are not listed here: kept"),
     "a server without a spec": (HEAD + "servers:\n  - name: a\n    prefix: b\n", 3, "It needs spec"),
     "an unknown field of a server": (

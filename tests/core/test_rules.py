@@ -157,12 +157,13 @@ def test_what_is_no_list_of_rules_is_refused(value: Any, field: str) -> None:
     [
         [],
         named("n" * MAX_NAME, "Ünicode ✓ name"),
-        [replace(PLAIN, when="x" * MAX_WHEN, words="w" * MAX_WORDS, group="g" * MAX_GROUP)],
-        [replace(PLAIN, when="true &&\n\tfalse", words="One line.\nAnother."), replace(PLAIN, name="Pass")],
-        [replace(PLAIN, quorum=MAX_QUORUM, expires_minutes=MAX_MINUTES)],
+        [replace(PLAIN, when="x" * MAX_WHEN, then=Then.DENY, words="w" * MAX_WORDS)],
+        [replace(PLAIN, then=Then.ASK, group="g" * MAX_GROUP)],
+        [replace(PLAIN, when="true &&\n\tfalse", then=Then.DENY, words="One.\nAnother."), replace(PLAIN, name="b")],
+        [replace(PLAIN, then=Then.ASK, quorum=MAX_QUORUM, expires_minutes=MAX_MINUTES)],
         [replace(PLAIN, then=Then.ASK, expires_minutes=2, remind_minutes=1)],
-        [replace(PLAIN, otherwise=Otherwise.ALLOW, risk=Risk.HIGH)],
-        [replace(PLAIN, otherwise=Otherwise.ESCALATE, escalate_to="g" * MAX_GROUP)],
+        [replace(PLAIN, then=Then.ASK, otherwise=Otherwise.ALLOW, risk=Risk.HIGH)],
+        [replace(PLAIN, then=Then.ASK, otherwise=Otherwise.ESCALATE, escalate_to="g" * MAX_GROUP)],
         [replace(PLAIN, then=Then.ASK, editable=("*",))],
         [replace(PLAIN, then=Then.ASK, editable=tuple(f"{n}".ljust(MAX_ARGUMENT_NAME) for n in range(MAX_EDITABLE)))],
         named(*map(str, range(MAX_RULES))),
@@ -261,9 +262,32 @@ def test_arguments_that_may_be_edited_are_names_each_once(editable: tuple[str, .
     assert refused([replace(PLAIN, then=Then.ASK, editable=editable)]) == "rules.0.editable"
 
 
-@pytest.mark.parametrize("then", [Then.DENY, Then.ALLOW, Then.HIDE])
-def test_only_a_rule_that_asks_lets_people_edit(then: Then) -> None:
-    assert refused([replace(PLAIN, then=then, editable=("a",))]) == "rules.0.editable"
+@pytest.mark.parametrize("then", Then)
+def test_a_rule_says_nothing_that_has_no_meaning_for_what_it_does(then: Then) -> None:
+    says: dict[str, Any] = {
+        "group": "ops",
+        "quorum": 2,
+        "not_requester": True,
+        "risk": Risk.HIGH,
+        "second_factor": True,
+        "sentence": "Deploy",
+        "expires_minutes": 60,
+        "remind_minutes": 1,
+        "otherwise": Otherwise.ALLOW,
+        "preview": Preview(tool="plan"),
+        "editable": ("a",),
+    }
+    for field, value in says.items():
+        rule = replace(PLAIN, then=then, **{field: value})
+        if then is Then.ASK:
+            check_rules([rule])
+        else:
+            assert refused([rule]) == f"rules.0.{field}"
+    spoken = [replace(PLAIN, then=then, words="No.")]
+    if then is Then.DENY:
+        check_rules(spoken)
+    else:
+        assert refused(spoken) == "rules.0.words"
 
 
 def test_a_name_is_there_once() -> None:

@@ -45,7 +45,7 @@ def test_a_tenant_begins_without_rules(tenant: Tenant) -> None:
 
 def test_what_was_saved_last_is_in_force_and_every_version_stays(tenant: Tenant) -> None:
     whole = replace(
-        A, then=Then.ASK, when='args.note == "\\n ünï"\n', words="no", group="ops", quorum=3, enabled=False, shadow=True
+        A, then=Then.ASK, when='args.note == "\\n ünï"\n', group="ops", quorum=3, enabled=False, shadow=True
     )
     first, second = save(tenant, whole, B, expected=0, reason=" new "), save(tenant, B, expected=1)
     assert first == RuleList(version=1, rules=(whole, B))

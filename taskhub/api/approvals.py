@@ -45,7 +45,7 @@ class Strict(Schema):
 def _written_as_time(value: Any) -> Any:
     # Pydantic takes seconds, as a number or a text, and true for 1.
     if value is not None and not (isinstance(value, str) and _TIME.match(value)):
-        raise ValueError("a time is a text as in RFC 3339, such as 2026-12-01T12:00:00Z")
+        raise ValueError("A time is a text as in RFC 3339, such as 2026-12-01T12:00:00Z")
     return value
 
 
@@ -298,7 +298,10 @@ def refused(request: HttpRequest, error: Exception | type[Exception]) -> HttpRes
             first = error.errors[0]
             if first["loc"][0] == "body" and not request.body:
                 return refusal(400, "invalid", "The body is empty: a JSON object was expected.")
-            return refusal(422, "invalid", str(first["msg"]), field=".".join(map(str, first["loc"][1:])))
+            # A body's fields stand below its own name among the parameters.
+            path = first["loc"][2 if first["loc"][0] == "body" else 1 :]
+            message = str(first["msg"]).removeprefix("Value error, ")
+            return refusal(422, "invalid", message, field=".".join(map(str, path)))
         case HttpError():
             return refusal(error.status_code, "invalid", str(error.__cause__ or error))
         case NotFound():

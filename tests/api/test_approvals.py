@@ -382,6 +382,17 @@ def test_a_body_that_is_wrong_is_refused_with_the_reason(
     assert word in answer.json()["error"]["message"]
 
 
+def test_a_field_that_is_wrong_is_named_as_it_was_sent(api: Api) -> None:
+    call: dict[str, Any] = {"server": "s", "tool": "t", "arguments": {}}
+    for field, value in {"wanted_by": "soon", "valid_seconds": 5, "server": "", "arguments": [], "more": 1}.items():
+        status, found = api.send("POST", "/approvals", {**call, field: value})
+        assert (status, found["error"]["field"]) == (422, field)
+        assert not found["error"]["message"].startswith("Value error")
+    past = {**call, "wanted_by": "2020-01-01T00:00:00Z"}  # refused by the use case, and not by its type
+    assert api.send("POST", "/approvals", past)[1]["error"]["field"] == "wanted_by"
+    assert api.send("POST", "/approvals?wait=61", call)[1]["error"]["field"] == "wait"
+
+
 def test_the_operations_are_described(hub: RunningHub) -> None:
     document = httpx2.get(f"{hub.base}/api/v1/openapi.json", trust_env=False).json()
     assert sorted(document["paths"]) == [

@@ -212,6 +212,15 @@ def test_with_a_preview_the_call_is_changed_first_and_approved_once_it_is_there(
         assert "0 of 2 approvals" in said
 
 
+def test_a_changed_call_says_when_it_was_made_and_when_it_is_asked_about(sign_in: Login, tenant: Tenant) -> None:
+    task = call(tenant, quorum=2)
+    client = sign_in(make_person(Role.APPROVER, tenant))
+    client.post(f"/inbox/{asking_id(task)}/edit", edit(client, task, f0="staging")[1])
+    text = card(client, task)
+    assert re.search(r"Called (just now|\d+ s ago) , asked about (just now|\d+ s ago)", text)
+    assert "Requested" not in text
+
+
 def test_where_others_see_the_preview_the_next_call_comes(sign_in: Login, tenant: Tenant) -> None:
     task = call(tenant, preview=Preview(arguments='{"dry":true}'))
     leads = Rule(

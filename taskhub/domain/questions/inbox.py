@@ -66,8 +66,8 @@ class Vote:
 @dataclass(frozen=True, slots=True)
 class InboxItem:
     """A question with its task, and the obstacle for the person who reads it. In a list, `arguments` has only those
-    within the first `calls.BEGINNING` characters. `left_at`: when the caller of the plain call left; `None`
-    otherwise. `reminded_at`: when people were reminded of it, as its rule says."""
+    within the first `calls.BEGINNING` characters. `made_at`: when the call was made; `left_at`: when the caller of the
+    plain call left; `None` otherwise. `reminded_at`: when people were reminded of it, as its rule says."""
 
     id: int
     task_id: int
@@ -76,6 +76,7 @@ class InboxItem:
     server: str
     client: str
     task_state: State
+    made_at: datetime
     left_at: datetime | None
     key: str
     kind: QuestionKind
@@ -124,6 +125,12 @@ class InboxItem:
     def is_over(self) -> bool:
         """Whether the question's time is over: the next sweep of a worker ends it, or does what its rule says."""
         return self.closed_at is None and self.due_at is not None and self.due_at < datetime.now(UTC)
+
+    @property
+    def asked_later(self) -> bool:
+        """Whether an approval was not asked for with the call but later, such as for edited arguments."""
+        late = self.key != "approval" or (self.opened_at - self.made_at).total_seconds() > 1
+        return self.kind is QuestionKind.APPROVAL and late
 
     @property
     def params(self) -> dict[str, Any]:

@@ -43,7 +43,7 @@ CASE WHEN q.state <> 'open' THEN 'closed'
 */
 /* fragment: inbox_columns
 q.id, t.id AS task_id, t.public_id, t.tool_name, s.name AS server, c.name AS client, t.state AS task_state,
-t.left_at, q.key, q.kind, q.state, q.params::text AS asked,
+t.created_at AS made_at, t.left_at, q.key, q.kind, q.state, q.params::text AS asked,
 left(t.arguments::text, :arguments) AS arguments,
 q.audience, q."group", q.quorum, v.approvals, q.opened_at, q.closed_at, q.due_at, q.reminded_at,
 CASE WHEN q.state <> 'open' THEN 'closed' WHEN v.by_person THEN 'decided' ELSE {barred} END AS obstacle, t.message,

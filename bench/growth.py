@@ -341,7 +341,8 @@ _PAGES = (
     "/readyz", "/", *(f"/tasks/{query}" for query in _TASKS), "/tasks/{ended}/", "/tasks/{ended}/?view=timeline",
     "/inbox/", "/inbox/?queue=all", "/inbox/?queue=decided", *(f"/audit/{query}" for query in _AUDIT),
     "/audit/export?format=jsonl&task={ended}", "/clients/", "/clients/{client}/", "/clients/applications/",
-    "/servers/", "/servers/{server}/", "/workers/", "/settings/", "/settings/webhooks/", "/accounts/", "/metrics",
+    "/servers/", "/servers/{server}/", "/workers/", "/settings/", "/settings/webhooks/", "/accounts/",
+    "/accounts/mails/", "/metrics",
 )  # fmt: skip
 """With the names of `_things` in them. `zebra` stands nowhere. The first asks for a worker, which is silent soon."""
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import re
+from email.errors import HeaderParseError
+from email.headerregistry import HeaderRegistry as Headers
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
@@ -123,6 +125,51 @@ def origin(name: str, value: str) -> str:
         )
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     return f"{parts.scheme}://{host}" + ("" if port in (None, default) else f":{port}")
+
+
+_MAIL: Final = {"smtps": ("tls", 465), "smtp": ("starttls", 587), "smtp+plain": ("", 25)}
+"""For each scheme of an SMTP server's address: how the connection is encrypted, and the port unless one is named."""
+
+
+def smtp(name: str, value: str) -> dict[str, Any]:
+    """Django's settings for the SMTP server at this address, such as `smtp://user:password@mail.example.com`. Raises
+    `ImproperlyConfigured` for anything else; the message does not repeat the address, which may have a password."""
+    try:
+        parts = urlsplit(value)
+        port = parts.port
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name} has a bad host or port: {error}") from None
+    if parts.scheme not in _MAIL or not parts.hostname or parts.path.rstrip("/") or parts.query or parts.fragment:
+        raise ImproperlyConfigured(
+            f"{name} must be smtp:// (encrypted by STARTTLS), smtps:// or smtp+plain:// with a host, and nothing "
+            "behind the port"
+        )
+    security, default = _MAIL[parts.scheme]
+    user, password = unquote(parts.username or ""), unquote(parts.password or "")
+    if bool(user) != bool(password):
+        raise ImproperlyConfigured(f"{name} must have a user name and a password, or neither")
+    if user and not security:
+        raise ImproperlyConfigured(f"{name} must not have a password with smtp+plain://: it would be sent in the clear")
+    return {
+        "EMAIL_HOST": parts.hostname,
+        "EMAIL_PORT": port or default,
+        "EMAIL_HOST_USER": user,
+        "EMAIL_HOST_PASSWORD": password,
+        "EMAIL_USE_SSL": security == "tls",
+        "EMAIL_USE_TLS": security == "starttls",
+    }
+
+
+def sender(name: str, value: str) -> str:
+    """`value` as the sender of mails: an address, or `Name <address>`. Raises `ImproperlyConfigured` otherwise."""
+    try:
+        found: tuple[Any, ...] = getattr(Headers()("From", value), "addresses", ())
+    except (ValueError, IndexError, HeaderParseError):
+        found = ()
+    plain = value.isascii() and value.isprintable()
+    if not plain or len(found) != 1 or not found[0].username or not found[0].domain:
+        raise ImproperlyConfigured(f"{name} must be one address, or a name and <an address>, not {value!r}")
+    return str(found[0])
 
 
 def _place(text: str) -> tuple[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from csp.constants import NONCE
 from django.core.exceptions import ImproperlyConfigured
@@ -176,6 +176,21 @@ OIDC_AUDIENCE = env.text("OIDC_AUDIENCE", "", "The `aud` of its tokens for us; u
 OIDC_JWKS_URL = env.text("OIDC_JWKS_URL", "", "Where its keys are; unset: as its metadata says")
 OIDC_ALGORITHMS = env.words("OIDC_ALGORITHMS", "RS256,ES256", "Signatures accepted from it, asymmetric ones only")
 OIDC_TENANT = env.text("OIDC_TENANT", "main", "The tenant its callers belong to, by its short name")
+_smtp = env.secret("TASKHUB_SMTP_URL", "The SMTP server that mails are handed to; unset: no mail is sent") or ""
+_mail = env.smtp(env.source("TASKHUB_SMTP_URL"), _smtp) if _smtp else {}
+if _smtp and not PUBLIC_URL:
+    raise ImproperlyConfigured("TASKHUB_SMTP_URL needs PUBLIC_URL: mails have links")
+EMAIL_HOST = _mail.get("EMAIL_HOST", "")
+EMAIL_PORT = _mail.get("EMAIL_PORT", 25)
+EMAIL_HOST_USER = _mail.get("EMAIL_HOST_USER", "")
+EMAIL_HOST_PASSWORD = _mail.get("EMAIL_HOST_PASSWORD", "")
+EMAIL_USE_SSL = _mail.get("EMAIL_USE_SSL", False)
+EMAIL_USE_TLS = _mail.get("EMAIL_USE_TLS", False)
+TASKHUB_MAIL_FROM = env.text("TASKHUB_MAIL_FROM", "", "The sender of mails, such as TaskHub <taskhub@example.com>")
+if _smtp and not TASKHUB_MAIL_FROM:
+    TASKHUB_MAIL_FROM = f"TaskHub <taskhub@{urlsplit(PUBLIC_URL).hostname}>"
+if TASKHUB_MAIL_FROM:
+    DEFAULT_FROM_EMAIL = TASKHUB_MAIL_FROM = env.sender("TASKHUB_MAIL_FROM", TASKHUB_MAIL_FROM)
 LOG_LEVEL = env.choice("LOG_LEVEL", "INFO", "How much is logged", ("DEBUG", "INFO", "WARNING", "ERROR"))
 METRICS_TOKEN = (
     env.secret("METRICS_TOKEN", "What scrapers of /metrics bring; unset: open, without what names servers") or ""

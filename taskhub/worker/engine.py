@@ -59,6 +59,7 @@ from taskhub.worker.breakers import Breakers
 from taskhub.worker.chores import Chores
 from taskhub.worker.claiming import CLAIM_SECONDS, Slots
 from taskhub.worker.connection_tests import make_test
+from taskhub.worker.mails import Mails
 from taskhub.worker.notices import Notices
 from taskhub.worker.outcome_checks import make_check
 from taskhub.worker.polling import Polls
@@ -111,6 +112,7 @@ class Engine:
         self.previews = Previews(self.name, runner, self.actor)
         runner.preview = self.previews.again
         self.notices = Notices(self.lanes, Sender(f"TaskHub/{settings.VERSION}"))
+        self.mails = Mails(self.lanes)
         self.servers.on_leave = self.polls.leave
         self.servers.on_task_changed, self.servers.on_task_said = self.polls.changed, self.polls.said
         self._on_beat, self._on_stop = on_beat, on_stop
@@ -146,6 +148,8 @@ class Engine:
         self.chores.every("seal", SEAL_SECONDS, self._seal)
         self.chores.every("feed", NOTICES_SECONDS, self.notices.read)
         self.chores.every("notices", NOTICES_SECONDS, self.notices.look)
+        self.chores.every("feed for mails", NOTICES_SECONDS, self.mails.read)
+        self.chores.every("mails", NOTICES_SECONDS, self.mails.look)
         self.chores.every("timings", TIMINGS_SECONDS, self.timings.store)
         self.chores.every("memory", MEMORY_SECONDS, self.servers.weigh)
         self.chores.every("grants", GRANTS_SECONDS, self.servers.grants.prune)
@@ -168,6 +172,7 @@ class Engine:
             await self.chores.end()
             await self.previews.close()
             await self.notices.close()
+            await self.mails.close()
             await self.servers.close()
             await self.breakers.close()
             try:

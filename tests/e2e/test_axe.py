@@ -82,6 +82,7 @@ PLACES: Final = (
     "webhook-edit",
     "webhook-rotate",
     "settings-disabled",
+    "mails",
     "settings-disable",
     "settings-remove",
     "settings-password",
@@ -219,6 +220,7 @@ def scene(hub: RunningHub) -> Iterator[dict[str, str]]:
             "webhook-rotate": f"/settings/webhooks/{webhook}/?do=rotate",
             "settings-password": f"/settings/?person={operator}&do=password",
             "account": "/accounts/",
+            "mails": "/accounts/mails/",
             "password": "/accounts/password/change/",
             "missing": "/no-such-page/",
         }

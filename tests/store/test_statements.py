@@ -165,6 +165,7 @@ def fits(column: Column, name: str) -> bool:
         "str": {"text", "varchar", "name", "bpchar"},
         "bool": {"bool"},
         "datetime": {"timestamptz"},
+        "time": {"time"},
         "bytes": {"bytea"},
     }
     return name in wanted["str" if issubclass(hint, Enum) else hint.__name__]

@@ -34,6 +34,15 @@ SAYS: Final[dict[Kind, str]] = {
 }
 """Each kind in words."""
 
+CONFIRM: Final = "mail.confirm"
+"""The kind of the mail that asks a person to confirm their address."""
+
+MAILED: Final[dict[str, str]] = {
+    Kind.ASKED: "An approval waits for me",
+    Kind.REMINDED: "A reminder: nobody has decided an approval that waits for me",
+}
+"""What people may choose to get by mail, in words."""
+
 _KINDS: Final = {
     "question.approve": Kind.DECIDED,
     "question.reject": Kind.DECIDED,
@@ -44,6 +53,8 @@ _KINDS: Final = {
 }
 ACTIONS: Final = ("question.asked", "question.undecided", *_KINDS)
 """The actions of events that a notice may tell of."""
+MAILED_ACTIONS: Final = ("question.asked", "question.reminded")
+"""The actions of events that a mail may tell of."""
 
 
 def kind_of(action: str, after: dict[str, Any] | None) -> Kind | None:

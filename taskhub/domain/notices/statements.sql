@@ -1,4 +1,4 @@
--- Notices, their deliveries, and webhooks. The format of this file: taskhub/store/statements.py.
+-- Notices, their deliveries, and webhooks; of mails: mail_statements.sql. The format: taskhub/store/statements.py.
 
 -- Queued from the feed
 
@@ -155,7 +155,8 @@ WHERE n.tenant_id = :tenant AND n.webhook_id = :webhook
 ORDER BY n.id DESC LIMIT :most;
 
 -- read fresh: notice_backlog() -> Backlog
-SELECT (SELECT count(*) FROM (SELECT FROM notice AS n WHERE n.state = 'due' LIMIT 10000) AS due)::int AS due,
+SELECT (SELECT count(*) FROM (SELECT FROM notice AS n
+                              WHERE n.state = 'due' AND n.channel = 'webhook' LIMIT 10000) AS due)::int AS due,
        (SELECT count(*) FROM webhook AS w WHERE w.enabled AND w.failing_since IS NOT NULL)::int AS failing;
 
 -- read fresh: webhook_rows(tenant bigint, webhook bigint) -> list[WebhookRow]

@@ -106,6 +106,8 @@ _SERVICE: Final = (
     ("TASKHUB_OAUTH_REGISTRATION", "Dynamic client registration", "", "Programs register themselves without approval."),
     ("TASKHUB_HUB_TOOLS", "Tools of the hub", "", "Clients without tasks wait, look and cancel with them."),
     ("OIDC_ISSUER", "External issuer", "", "Its JWTs are accepted."),
+    ("TASKHUB_SMTP_URL", "Mail server", "", "Mails to people are handed to it; without one, none is sent."),
+    ("TASKHUB_MAIL_FROM", "Sender of mails", "", ""),
     ("TRUSTED_PROXIES", "Trusted proxies", "", "How many proxies are trusted for a caller's address."),
     ("LOG_LEVEL", "Log level", "", ""),
     ("DEBUG", "Debug pages", "", "Never in production."),
@@ -114,8 +116,8 @@ _SECRETS: Final = (
     ("SECRET_KEY", "Signing key", "Signs sessions, cursors and audit seals."),
     ("DATABASE_URL", "Database", "Unset: the embedded Postgres in the data directory."),
 )
-_ELSEWHERE: Final = {"TRUSTED_PROXIES": "ALLAUTH_TRUSTED_PROXY_COUNT"}
-"""Variables whose setting in Django has another name."""
+_ELSEWHERE: Final = {"TRUSTED_PROXIES": "ALLAUTH_TRUSTED_PROXY_COUNT", "TASKHUB_SMTP_URL": "EMAIL_HOST"}
+"""Variables whose setting in Django has another name. Of the mail server, only its host is shown."""
 
 
 def members(tenant_id: int) -> tuple[Member, ...]:

@@ -2173,6 +2173,61 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="Mailing",
+            fields=[
+                (
+                    "membership",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        related_name="+",
+                        serialize=False,
+                        to="store.membership",
+                    ),
+                ),
+                ("address", models.CharField(db_default="", max_length=254)),
+                ("pending", models.CharField(db_default="", max_length=254)),
+                (
+                    "kinds",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.CharField(max_length=32), db_default=[], size=None
+                    ),
+                ),
+                ("pace", models.CharField(db_default="soon", max_length=8)),
+                ("daily_at", models.TimeField(null=True)),
+                ("quiet_from", models.TimeField(null=True)),
+                ("quiet_until", models.TimeField(null=True)),
+                ("zone", models.CharField(db_default="UTC", max_length=64)),
+                ("away_until", models.DateTimeField(null=True)),
+                ("mailed_at", models.DateTimeField(null=True)),
+            ],
+            options={
+                "db_table": "mailing",
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("daily_at__isnull", True), ("pace", "soon")),
+                            models.Q(("daily_at__isnull", False), ("pace", "daily")),
+                            _connector="OR",
+                        ),
+                        name="mailing_pace_known",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("quiet_from__isnull", True), ("quiet_until__isnull", True)),
+                            models.Q(
+                                ("quiet_from__isnull", False),
+                                ("quiet_until__isnull", False),
+                                models.Q(("quiet_from", models.F("quiet_until")), _negated=True),
+                            ),
+                            _connector="OR",
+                        ),
+                        name="mailing_quiet_ends",
+                    ),
+                ],
+            },
+        ),
+        migrations.CreateModel(
             name="Notice",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
@@ -2181,6 +2236,7 @@ class Migration(migrations.Migration):
                 ("kind", models.CharField(max_length=32)),
                 ("channel", models.CharField(max_length=8)),
                 ("body", models.TextField()),
+                ("mail", models.CharField(db_default="", max_length=40)),
                 ("state", models.CharField(db_default="due", max_length=8)),
                 ("due_at", models.DateTimeField(db_default=models.Func(function="clock_timestamp"))),
                 ("planned_at", models.DateTimeField(null=True)),
@@ -2296,6 +2352,20 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name="notice",
+            index=models.Index(
+                condition=models.Q(("channel", "mail"), ("state", "due")),
+                fields=["user", "due_at", "id"],
+                name="notice_due_to_a_person",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="notice",
+            index=models.Index(
+                condition=models.Q(("channel", "mail")), fields=["user", "-id"], name="notice_newest_of_a_person"
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="notice",
             index=models.Index(fields=["queued_at"], name="notice_age"),
         ),
         migrations.AddConstraint(
@@ -2327,11 +2397,24 @@ class Migration(migrations.Migration):
                 condition=models.Q(
                     models.Q(("ended_at__isnull", True), ("state", "due")),
                     models.Q(
-                        ("ended_at__isnull", False), ("lease_until__isnull", True), ("state__in", ["sent", "failed"])
+                        ("ended_at__isnull", False),
+                        ("lease_until__isnull", True),
+                        ("state__in", ["sent", "failed", "skipped"]),
                     ),
                     _connector="OR",
                 ),
                 name="notice_state_fits",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="notice",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("channel", "mail"),
+                    models.Q(("mail", ""), models.Q(("state", "skipped"), _negated=True)),
+                    _connector="OR",
+                ),
+                name="notice_in_a_mail",
             ),
         ),
         migrations.SeparateDatabaseAndState(

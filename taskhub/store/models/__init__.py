@@ -3,7 +3,7 @@
 from taskhub.store.models.audit import Event, Seal
 from taskhub.store.models.credentials import GrantRequest, ServerGrant, ServerOAuth
 from taskhub.store.models.feed import FeedConsumer
-from taskhub.store.models.notices import Delivery, Notice, Webhook
+from taskhub.store.models.notices import Delivery, Mailing, Notice, Webhook
 from taskhub.store.models.oauth import Application, Consent, TokenFamily
 from taskhub.store.models.offers import Interest, Offer, Relay
 from taskhub.store.models.people import AccessToken, AuthContext, CodeUse, LearnedPatience, Membership, SignIn, Tenant
@@ -42,6 +42,7 @@ __all__ = [
     "GrantRequest",
     "Interest",
     "LearnedPatience",
+    "Mailing",
     "Membership",
     "Notice",
     "Offer",

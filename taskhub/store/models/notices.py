@@ -5,7 +5,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
 
-from taskhub.store.models.people import AuthContext, Tenant
+from taskhub.store.models.people import AuthContext, Membership, Tenant
 
 
 class Webhook(models.Model):
@@ -45,6 +45,44 @@ class Webhook(models.Model):
         return self.name
 
 
+class Mailing(models.Model):
+    """Where a person gets mails, of what, and when. Gone with their membership."""
+
+    membership = models.OneToOneField(Membership, models.CASCADE, primary_key=True, related_name="+")
+    address = models.CharField(max_length=254, db_default="")
+    """Where mails go; empty until an address is confirmed."""
+    pending = models.CharField(max_length=254, db_default="")
+    """The address that the person has still to confirm."""
+    kinds = ArrayField(models.CharField(max_length=32), db_default=[])
+    """What is sent (`domain.notices.kinds.MAILED`)."""
+    pace = models.CharField(max_length=8, db_default="soon")
+    daily_at = models.TimeField(null=True)
+    quiet_from = models.TimeField(null=True)
+    quiet_until = models.TimeField(null=True)
+    zone = models.CharField(max_length=64, db_default="UTC")
+    """In which the times of day are meant, by its name in the IANA database."""
+    away_until = models.DateTimeField(null=True)
+    mailed_at = models.DateTimeField(null=True)
+    """When a mail last left, other than one that asks to confirm an address."""
+
+    class Meta:
+        db_table = "mailing"
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(pace="soon", daily_at__isnull=True) | Q(pace="daily", daily_at__isnull=False),
+                name="mailing_pace_known",
+            ),
+            models.CheckConstraint(
+                condition=Q(quiet_from__isnull=True, quiet_until__isnull=True)
+                | Q(quiet_from__isnull=False, quiet_until__isnull=False) & ~Q(quiet_from=F("quiet_until")),
+                name="mailing_quiet_ends",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"mails of {self.membership_id}"
+
+
 class Notice(models.Model):
     """News of one event for one receiver: a webhook, or a person. An event makes one notice for a receiver at most.
 
@@ -61,6 +99,8 @@ class Notice(models.Model):
     webhook = models.ForeignKey(Webhook, models.CASCADE, null=True, related_name="+", db_index=False)
     user = models.ForeignKey(User, models.CASCADE, null=True, related_name="+", db_index=False)
     body = models.TextField()
+    mail = models.CharField(max_length=40, db_default="")
+    """The id of the mail that this notice is in, the same for all that were gathered in it; empty before."""
     state = models.CharField(max_length=8, db_default="due")
     due_at = models.DateTimeField(db_default=models.Func(function="clock_timestamp"))
     planned_at = models.DateTimeField(null=True)
@@ -89,8 +129,11 @@ class Notice(models.Model):
             ),
             models.CheckConstraint(
                 condition=Q(state="due", ended_at__isnull=True)
-                | Q(state__in=["sent", "failed"], ended_at__isnull=False, lease_until__isnull=True),
+                | Q(state__in=["sent", "failed", "skipped"], ended_at__isnull=False, lease_until__isnull=True),
                 name="notice_state_fits",
+            ),
+            models.CheckConstraint(
+                condition=Q(channel="mail") | Q(mail="") & ~Q(state="skipped"), name="notice_in_a_mail"
             ),
         ]
         indexes = [
@@ -98,6 +141,10 @@ class Notice(models.Model):
             models.Index(fields=["due_at"], condition=Q(state="due"), name="notice_due"),
             models.Index(fields=["webhook"], condition=Q(lease_until__isnull=False), name="notice_under_way"),
             models.Index(fields=["webhook", "-id"], name="notice_newest_of_a_webhook"),
+            models.Index(
+                fields=["user", "due_at", "id"], condition=Q(state="due", channel="mail"), name="notice_due_to_a_person"
+            ),
+            models.Index(fields=["user", "-id"], condition=Q(channel="mail"), name="notice_newest_of_a_person"),
             models.Index(fields=["queued_at"], name="notice_age"),
         ]
 

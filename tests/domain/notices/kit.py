@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from taskhub.domain.notices.kinds import Kind
 from taskhub.domain.notices.outbox import Delivered, Taken, end_delivery, take_notices
-from taskhub.domain.notices.queueing import begin_queueing, queue_notices
+from taskhub.domain.notices.queueing import CONSUMER, begin_queueing, queue_notices
 from taskhub.domain.notices.webhooks import Wanted, add_webhook
 from taskhub.store.models import FeedConsumer, Notice
 from tests.domain import kit
@@ -37,7 +37,7 @@ def queue() -> None:
 
     def there() -> bool:
         queue_notices()
-        place = FeedConsumer.objects.get()
+        place = FeedConsumer.objects.get(name=CONSUMER)
         return (place.xid, place.event_id) >= last
 
     kit.wait_until(there)

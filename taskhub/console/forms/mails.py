@@ -1,0 +1,124 @@
+"""The form of the mails that a person gets."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, time
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from django import forms
+
+from taskhub.console.forms.access import Boxes
+from taskhub.console.forms.base import ConsoleForm, Typed, picked
+from taskhub.core.errors import Invalid
+from taskhub.domain.notices.kinds import MAILED
+from taskhub.domain.notices.mailing import DAILY, MAX_ADDRESS, SOON, Choices, Own, zones
+
+_PACES: Final = ((SOON, "Soon: all that came together, once a minute at most"), (DAILY, "Once a day, all that waits"))
+
+
+class _TimeInput(forms.TextInput):
+    input_type = "time"
+
+
+class _MomentInput(forms.TextInput):
+    input_type = "datetime-local"
+
+
+class OfDay(Typed):
+    """A time of day; `None` for an empty input."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(longest=8, widget=_TimeInput, **options)
+
+    def clean(self, value: Any) -> time | None:
+        """The time, to the minute."""
+        text = self.to_python(value)
+        if not text:
+            return None
+        try:
+            return time.fromisoformat(text).replace(second=0, microsecond=0, tzinfo=None)
+        except ValueError:
+            raise forms.ValidationError("Give a time of day, such as 22:00.") from None
+
+
+class Moment(Typed):
+    """A date and time without a zone; `None` for an empty input."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(longest=32, widget=_MomentInput, **options)
+
+    def clean(self, value: Any) -> datetime | None:
+        """The time as it was typed."""
+        text = self.to_python(value)
+        if not text:
+            return None
+        try:
+            found = datetime.fromisoformat(text)
+        except ValueError:
+            raise forms.ValidationError("Give a date and a time.") from None
+        if not 2 <= found.year <= 9998:  # in the zone, it still has to be a time
+            raise forms.ValidationError("Give a date and a time.")
+        return found.replace(tzinfo=None)
+
+
+class MailForm(ConsoleForm):
+    """Says where a person gets mails, of what, and when."""
+
+    first = "address"
+
+    address = Typed(
+        label="Address",
+        longest=MAX_ADDRESS,
+        widget=forms.EmailInput,
+        attrs={"autocomplete": "email"},
+        help_text="A new one gets a mail with a link that confirms it. Empty: no mails.",
+    )
+    kinds = Boxes(label="Send a mail when", choices=list(MAILED.items()))
+    pace = forms.CharField(required=False, label="When", widget=forms.RadioSelect(choices=_PACES))
+    daily_at = OfDay(label="Time of the daily mail")
+    quiet_from = OfDay(label="Quiet from", help_text="What comes then is sent when it ends. Empty: never quiet.")
+    quiet_until = OfDay(label="Quiet until")
+    zone = picked([(name, name) for name in zones()], label="Time zone of these times")
+    away_until = Moment(
+        label="Away until", help_text="No mail before. Then one tells what still waits. Empty: not away."
+    )
+
+    @classmethod
+    def of(cls, own: Own) -> MailForm:
+        """The form with what holds now."""
+        choices = own.choices
+        away = choices.away_until if choices.away_until and choices.away_until > datetime.now(UTC) else None
+        return cls(
+            initial={
+                "address": own.pending or own.address,
+                "kinds": list(choices.kinds),
+                "pace": choices.pace,
+                "daily_at": _clock(choices.daily_at) or "08:00",
+                "quiet_from": _clock(choices.quiet_from),
+                "quiet_until": _clock(choices.quiet_until),
+                "zone": choices.zone,
+                "away_until": f"{away.astimezone(ZoneInfo(choices.zone)):%Y-%m-%dT%H:%M}" if away else "",
+            }
+        )
+
+    @property
+    def choices(self) -> Choices:
+        """What the person wants. Raises `Invalid` for an unknown time zone."""
+        given: dict[str, Any] = self.cleaned_data
+        away = given["away_until"]
+        if given["zone"] not in zones():
+            raise Invalid("Choose a time zone.", field="zone")
+        return Choices(
+            kinds=given["kinds"],
+            pace=given["pace"],
+            daily_at=given["daily_at"],
+            quiet_from=given["quiet_from"],
+            quiet_until=given["quiet_until"],
+            zone=given["zone"],
+            away_until=away.replace(tzinfo=ZoneInfo(given["zone"])).astimezone(UTC) if away else None,
+        )
+
+
+def _clock(at: time | None) -> str:
+    return at.isoformat("minutes") if at else ""

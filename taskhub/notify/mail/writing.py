@@ -1,0 +1,125 @@
+"""Writes mails: subject, text and HTML of what is known about the calls. Text of others is made visible first: no
+control character, no sign that turns the direction of text, one line, bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from django.template.loader import render_to_string
+
+from taskhub.lib.signs import spelled
+
+LISTED: Final = 20
+"""Calls that one mail tells of; of further ones it says how many they are."""
+MAX_TITLE: Final = 500
+"""Characters of a sentence in a mail."""
+MAX_NAME: Final = 120
+"""Characters of a name in a mail."""
+MAX_SUBJECT: Final = 150
+_BEGINS: Final = {
+    "approval.asked": "Decide",
+    "approval.reminded": "Still waiting",
+    "approval.undecidable": "Nobody can decide",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An approval that a mail tells of. `sentence` is what the rule says will happen; without one it is empty."""
+
+    kind: str
+    sentence: str
+    tool: str
+    server: str
+    client: str
+    group: str
+    critical: bool
+    due_at: datetime | None
+    url: str
+
+    @property
+    def call(self) -> str:
+        """The call, by names alone."""
+        return f"{self.tool} on {self.server}, for {self.client}"
+
+    @property
+    def title(self) -> str:
+        """What will happen, or which tool is called."""
+        return self.sentence or f"A call of {self.tool}"
+
+
+@dataclass(frozen=True, slots=True)
+class Hub:
+    """The hub, and the person who is written to, as the end of each mail names them."""
+
+    url: str
+    username: str
+    zone: str
+    choices_url: str
+    stop_url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A mail without its addresses."""
+
+    subject: str
+    text: str
+    html: str
+
+
+def news(items: Sequence[Item], hub: Hub) -> Written:
+    """The mail that tells of approvals; there is at least one."""
+    told = [_visible(item) for item in items[:LISTED]]
+    if len(items) == 1:
+        subject = f"{_BEGINS.get(told[0].kind, 'News')}: {told[0].title}"
+    elif all(item.kind == "approval.undecidable" for item in items):
+        subject = f"Nobody can decide {len(items)} approvals"
+    else:
+        subject = f"{len(items)} approvals wait for a decision"
+    zone = ZoneInfo(hub.zone)
+    rows = [
+        {
+            "item": item,
+            "begins": _BEGINS.get(item.kind, "News"),
+            # Written here: in templates, Django would turn it into the hub's own time.
+            "due": f"{item.due_at.astimezone(zone):%d %b %Y, %H:%M}" if item.due_at else "",
+        }
+        for item in told
+    ]
+    return _written("news", subject, hub, {"rows": rows, "number": len(items), "more": len(items) - len(told)})
+
+
+def confirmation(url: str, hours: int, hub: Hub) -> Written:
+    """The mail that asks whether an address is the person's."""
+    return _written("confirm", "Confirm this address for mails of TaskHub", hub, {"url": url, "hours": hours})
+
+
+def visible(text: str, most: int = MAX_TITLE) -> str:
+    """Text of others for a mail: on one line, with each invisible character spelled out, and cut, which it says."""
+    text = spelled(text[: most + 1].encode("utf-8", "replace").decode())
+    return text if len(text) <= most else f"{text[:most].rstrip()} …"
+
+
+def _visible(item: Item) -> Item:
+    return replace(
+        item,
+        sentence=visible(item.sentence),
+        tool=visible(item.tool, MAX_NAME),
+        server=visible(item.server, MAX_NAME),
+        client=visible(item.client, MAX_NAME),
+        group=visible(item.group, MAX_NAME),
+    )
+
+
+def _written(name: str, subject: str, hub: Hub, context: dict[str, Any]) -> Written:
+    context = {**context, "hub": replace(hub, username=visible(hub.username)), "subject": subject}
+    return Written(
+        subject=visible(subject, MAX_SUBJECT),
+        text=render_to_string(f"mail/{name}.txt", context).strip() + "\n",
+        html=render_to_string(f"mail/{name}.html", context),
+    )

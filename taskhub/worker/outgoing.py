@@ -1,0 +1,89 @@
+"""What the channels of the outbox share in a worker: reading the feed, and deliveries beside each other."""
+
+from __future__ import annotations
+
+import abc
+import asyncio
+import logging
+from typing import Generic, TypeVar
+
+from taskhub.core.errors import TaskHubError
+from taskhub.domain.notices.outbox import Delivered
+from taskhub.lib.lanes import Lanes
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Outgoing(abc.ABC, Generic[T]):
+    """The deliveries of one worker on one channel. `read` and `look` are called every second, each for itself: an event
+    that cannot be read holds up no delivery. One channel never waits for another."""
+
+    batch: int
+    """The number of events at which `_queue` says that there may be more."""
+
+    def __init__(self, lanes: Lanes) -> None:
+        self._lanes = lanes
+        self._deliveries: set[asyncio.Task[None]] = set()
+        self._looking = asyncio.Lock()
+
+    @property
+    @abc.abstractmethod
+    def at_once(self) -> int:
+        """Deliveries that this worker makes at a time."""
+
+    @abc.abstractmethod
+    def _queue(self) -> int:
+        """Queue what the next events of the feed tell. Returns how many events were looked at. Runs in a lane, as do
+        `_take` and `_store`."""
+
+    @abc.abstractmethod
+    def _take(self, most: int) -> list[T]:
+        """Take what is due, `most` at most, under a lease."""
+
+    @abc.abstractmethod
+    async def _send(self, taken: T) -> Delivered:
+        """Deliver it. Raises nothing for what a receiver does."""
+
+    @abc.abstractmethod
+    def _store(self, taken: T, outcome: Delivered) -> None:
+        """Store what came of it."""
+
+    @abc.abstractmethod
+    def _id(self, taken: T) -> str:
+        """Its id, for the log."""
+
+    async def read(self) -> None:
+        """Queue what all events tell that are new in the feed, and begin to deliver it."""
+        looked_at = 0
+        while (latest := await self._lanes.run(self._queue)) >= self.batch:
+            looked_at += latest
+        if looked_at + latest:
+            await self.look()
+
+    async def look(self) -> None:
+        """Begin to deliver what is due."""
+        async with self._looking:
+            for taken in await self._lanes.run(self._take, self.at_once - len(self._deliveries)):
+                delivery = asyncio.create_task(self._deliver(taken))
+                self._deliveries.add(delivery)
+                delivery.add_done_callback(self._deliveries.discard)
+
+    async def close(self) -> None:
+        """Stop. Deliveries that are under way are given up: their leases run out, and they are made again."""
+        for delivery in self._deliveries:
+            delivery.cancel()
+        await asyncio.gather(*self._deliveries, return_exceptions=True)
+
+    async def _deliver(self, taken: T) -> None:
+        try:
+            outcome = await self._send(taken)
+            await self._lanes.run(self._store, taken, outcome)
+            await self.look()
+        except asyncio.CancelledError:
+            raise
+        except TaskHubError as error:  # mostly a database that is away
+            logger.warning("what came of the message %s was not stored: it is sent again: %s", self._id(taken), error)
+        except Exception:
+            logger.exception("sending the message %s failed: it is sent again", self._id(taken))

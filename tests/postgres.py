@@ -218,4 +218,5 @@ if PLACE not in os.environ:
     os.environ[PLACE] = str(_made)
     _tidy_after_the_killed()
 os.environ["TASKHUB_DATA_DIR"] = tempfile.mkdtemp(prefix="data-", dir=os.environ[PLACE])
+os.environ["TASKHUB_UNDO_SECONDS"] = "0"  # what a test decides counts at once, unless it says otherwise
 os.environ.setdefault("SECRET_KEY", "a-key-for-tests-and-nothing-else")

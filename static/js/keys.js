@@ -32,6 +32,7 @@ const KEYS = {
   r: () => document.querySelector("[data-key=r]")?.focus(),
   e: () => document.querySelector("[data-key=e]")?.focus(),
   s: () => document.querySelector("[data-key=s]")?.click(),
+  u: () => document.querySelector("[data-undo]:not([hidden]) [data-key=u]")?.click(),
   x: () => document.activeElement?.closest("tr")?.querySelector("input[type=checkbox]")?.click(),
   X: () => document.querySelector("[data-select-all]")?.click(),
 };

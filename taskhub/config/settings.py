@@ -120,6 +120,13 @@ TASKHUB_OUTCOME_HOURS = env.integer(
     low=0,
     high=720,
 )
+TASKHUB_UNDO_SECONDS = env.integer(
+    "TASKHUB_UNDO_SECONDS",
+    5,
+    "How long a decision in the console can be undone, and its call waits, 0 for not at all",
+    low=0,
+    high=60,
+)
 TASKHUB_CONTEXT_APPROVALS = env.integer(
     "TASKHUB_CONTEXT_APPROVALS", 100, "Calls per auth context that wait for approval", low=1, high=1_000_000
 )

@@ -12,6 +12,7 @@ from django.utils.text import capfirst
 
 from taskhub.console.questions import WORDS
 from taskhub.console.templatetags.console import duration, past, state_word
+from taskhub.console.undo import held_words
 from taskhub.core.rules import Otherwise, Then
 from taskhub.core.states import TERMINAL, Audience, Door, QuestionKind, QuestionState, State
 from taskhub.core.transports import CALLS_AT_ONCE
@@ -39,6 +40,7 @@ ACTIONS: Final[dict[str, tuple[str, str]]] = {
     "task.write.stale": ("exclamation-triangle", "A late write was refused"),
     "question.approve": ("hand-thumb-up", "Approved"),
     "question.reject": ("hand-thumb-down", "Rejected"),
+    "question.undone": ("arrow-uturn-left", "Undid the decision"),
     "question.accept": ("check", "Answered"),
     "question.answer": ("check", "Answered"),
     "question.decline": ("x-mark", "Declined"),
@@ -257,7 +259,7 @@ def _ended_unfit(error_json: str | None) -> bool:
 def _why_queued(detail: TaskDetail, now: datetime) -> str:
     count = detail.live_workers
     slot = f"Waiting for a free slot on {'the worker' if count == 1 else f'one of {count} workers'}."
-    return held_up(detail, now) or slot
+    return held_words(detail, now) or held_up(detail, now) or slot
 
 
 def _approvals(detail: TaskDetail) -> list[TaskQuestion]:
@@ -319,7 +321,7 @@ def never(detail: TaskDetail) -> str:
     if task.state in TERMINAL:
         # A worker has ended the call since the page was drawn.
         return f"{task.message.removesuffix('.')}." if _ended_unfit(task.error_json) else ""
-    if not detail.unfit or detail.unfit in _ASKED_AGAIN:
+    if not detail.unfit or detail.unfit in (*_ASKED_AGAIN, "rejected"):
         # A claim ends an approved call whose tool is gone.
         if not (detail.tool_gone and _approvals(detail)):
             return ""
@@ -342,7 +344,7 @@ def held_up(detail: TaskDetail, now: datetime) -> str:
         since, left = duration(now - detail.away_since), detail.retry_at - now
         when = f"in {duration(left)}" if left > timedelta(seconds=1) else "now"
         return f"Waiting for its server, which could not be reached for {since}. The next attempt is {when}."
-    if detail.runnable_at > now + timedelta(seconds=1):
+    if detail.runnable_at > now + timedelta(seconds=1) and not held_words(detail, now):
         why = detail.task.message or "Returned to the queue"
         return f"{why}: next attempt in {duration(detail.runnable_at - now)}."
     count = detail.live_workers

@@ -27,6 +27,7 @@ from taskhub.console.views import (
     settings,
     tasks,
     tool_versions,
+    undo,
     webhooks,
     workers,
 )
@@ -50,6 +51,7 @@ urlpatterns = [
     path("inbox/<int:pk>/next", inbox.skip, name="inbox-next"),
     path("inbox/<int:pk>/alike", alike.alike, name="inbox-alike"),
     path("inbox/<int:pk>/answer", inbox.answer, name="inbox-answer"),
+    path("inbox/undo", undo.undo, name="inbox-undo"),
     path("inbox/<int:pk>/decide", inbox.decide, name="inbox-decide"),
     path("inbox/<int:pk>/edit", inbox.edit, name="inbox-edit"),
     path("inbox/<int:pk>/rule", inbox.rule, name="inbox-rule"),

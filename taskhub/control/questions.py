@@ -6,13 +6,15 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
+from django.conf import settings
+
 from taskhub.control.caller import Caller
 from taskhub.control.factors import has_confirmed, own_factor
 from taskhub.core.errors import Invalid, NotFound
-from taskhub.core.states import QuestionKind
+from taskhub.core.states import Door, QuestionKind
 from taskhub.domain.questions import answer, inbox, previews, rulings
 from taskhub.domain.questions.answer import AnswerOutcome, EditOutcome
-from taskhub.domain.questions.inbox import InboxItem, Obstacle
+from taskhub.domain.questions.inbox import InboxItem, Obstacle, Undoable, UndoOutcome
 from taskhub.domain.questions.kinds import KINDS
 from taskhub.domain.tasks import edits
 from taskhub.domain.tasks.edits import Proposal
@@ -65,7 +67,13 @@ def decide_approval(
         _check_factor(caller)
     if approve and item.asking.preview is not None:
         _check_preview(item, preview)
-    outcome = answer.decide_approval(item.task_id, item.question, approve=approve, actor=caller.because(reason))
+    outcome = answer.decide_approval(
+        item.task_id,
+        item.question,
+        approve=approve,
+        actor=caller.because(reason),
+        undo_seconds=_undo_seconds(caller),
+    )
     if outcome is AnswerOutcome.BARRED:
         # The reason has arisen since the question was read, so read it again.
         closed_to(caller, find_question(caller, item.id))
@@ -105,6 +113,32 @@ def decide_alike(
     if any(item.id not in same for item in is_open):
         raise Invalid("These calls are not all alike: decide each by itself.", field="question")
     return Counter(decide_approval(caller, item, approve=approve, reason=reason) for item in items)
+
+
+def undo_decisions(caller: Caller, question_ids: Sequence[int]) -> Counter[UndoOutcome]:
+    """Undo the caller's own decisions on these approvals, each by itself: the question is open again as it was before.
+    Returns how many had each outcome: `LATE` for a decision whose time is over, or after which something has happened.
+
+    Raises `Invalid` if there are none or more than `inbox.SHOWN`, `Forbidden` without the right to decide, and
+    `NotFound` for a question that is not the caller's to see.
+    """
+    what = f"undo decisions on {len(question_ids)} questions"
+    caller.require(KINDS[QuestionKind.APPROVAL].permission, what)
+    if not 0 < len(question_ids) <= inbox.SHOWN:
+        raise Invalid(f"One to {inbox.SHOWN} decisions are undone at once.")
+    items = [find_question(caller, question_id) for question_id in dict.fromkeys(question_ids)]
+    return Counter(answer.undo_decision(item.task_id, item.id, actor=caller.actor) for item in items)
+
+
+def undoable(caller: Caller, items: Sequence[InboxItem]) -> tuple[Undoable, ...]:
+    """The decisions of the caller on these calls that can be undone, and until when."""
+    person = caller.person
+    return () if person is None else answer.undoable([item.task_id for item in items], person.user_id)
+
+
+def _undo_seconds(caller: Caller) -> float:
+    in_console = caller.person is not None and caller.actor.door is Door.WEB
+    return float(settings.TASKHUB_UNDO_SECONDS) if in_console else 0.0
 
 
 def _check_factor(caller: Caller) -> None:
@@ -167,7 +201,14 @@ def edit_call(
         _check_factor(caller)
     group, person = proposed.approval.group, caller.person
     votes = not group or person is None or group in person.groups
-    outcome = edits.edit_call(item.task_id, item.question, proposed, votes=votes, actor=caller.because(reason))
+    outcome = edits.edit_call(
+        item.task_id,
+        item.question,
+        proposed,
+        votes=votes,
+        actor=caller.because(reason),
+        undo_seconds=_undo_seconds(caller),
+    )
     if outcome is EditOutcome.BARRED:
         # The reason has arisen since the question was read, so read it again.
         closed_to(caller, find_question(caller, item.id))

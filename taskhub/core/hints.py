@@ -123,6 +123,14 @@ class TasksWaiting(Hint):
     letter = "w"
 
 
+@dataclass(frozen=True)
+class TaskHeld(Hint):
+    """A task may be claimed in so many milliseconds, when the decision on its approval can no longer be undone."""
+
+    letter = "h"
+    milliseconds: int
+
+
 class PollsDue(Hint):
     """Deferred calls have to be polled now: one was answered or is to be cancelled."""
 
@@ -279,6 +287,7 @@ KINDS: Final[tuple[type[Hint], ...]] = (
     TaskCancelled,
     TaskChanged,
     TasksWaiting,
+    TaskHeld,
     PollsDue,
     PreviewsDue,
     CatalogueChanged,

@@ -34,7 +34,13 @@ TRANSITIONS: Final[dict[str, frozenset[tuple[State, State]]]] = {
     # every question is answered: the tool is run again, or goes on if it still runs and waits
     "task.answered": frozenset({(State.INPUT_REQUIRED, State.QUEUED), (State.INPUT_REQUIRED, State.WORKING)}),
     # there is a result: the tool's, or the hub's own when an approver rejected the call or people ruled that it ran
-    "task.finished": frozenset({(State.WORKING, State.FINISHED), (State.INPUT_REQUIRED, State.FINISHED)}),
+    "task.finished": frozenset(
+        {
+            (State.WORKING, State.FINISHED),
+            (State.INPUT_REQUIRED, State.FINISHED),
+            (State.QUEUED, State.FINISHED),
+        }
+    ),
     "task.faulted": frozenset(
         {(State.QUEUED, State.FAULTED), (State.WORKING, State.FAULTED), (State.INPUT_REQUIRED, State.FAULTED)}
     ),
@@ -110,7 +116,8 @@ class Audience(StrEnum):
 
 
 class QuestionState(StrEnum):
-    """The state of a question. It leaves `open` once, and then never changes."""
+    """The state of a question. It leaves `open` once, and then never changes, but for a decision on an approval that is
+    undone in time."""
 
     OPEN = "open"
     ANSWERED = "answered"

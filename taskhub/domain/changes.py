@@ -15,7 +15,7 @@ from taskhub.store.statements import Statement
 
 R = TypeVar("R")
 
-_REFUSALS = {"TH001", "TH002", "TH003", "TH004", "TH005", "TH006", "TH007", "TH013", "TH016"}
+_REFUSALS = {"TH001", "TH002", "TH003", "TH004", "TH005", "TH006", "TH007", "TH013", "TH016", "TH018"}
 
 
 def who(actor: Actor) -> str:

@@ -341,6 +341,7 @@ CREATE TABLE public.decision (
     second_factor character varying(16) DEFAULT ''::character varying NOT NULL,
     door character varying(8) NOT NULL,
     at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    undo_until timestamp with time zone,
     context_id bigint,
     user_id integer,
     question_id bigint NOT NULL,
@@ -1488,6 +1489,8 @@ CREATE UNIQUE INDEX decision_one_per_person ON public.decision USING btree (ques
 
 CREATE INDEX decision_question_id_9b233cf0 ON public.decision USING btree (question_id);
 
+CREATE INDEX decision_rejected ON public.decision USING btree (undo_until) WHERE ((undo_until IS NOT NULL) AND ((verdict)::text = 'reject'::text));
+
 CREATE INDEX decision_user_id_769870b7 ON public.decision USING btree (user_id);
 
 CREATE INDEX deferred_due ON public.deferred USING btree (server_id, poll_at) WHERE (poll_at IS NOT NULL);
@@ -1676,7 +1679,7 @@ CREATE TRIGGER decision_has_factor BEFORE INSERT ON public.decision FOR EACH ROW
 
 CREATE TRIGGER decision_sees_preview BEFORE INSERT ON public.decision FOR EACH ROW WHEN (((new.verdict)::text = 'approve'::text)) EXECUTE FUNCTION public.decision_sees_preview();
 
-CREATE TRIGGER decision_stays BEFORE DELETE ON public.decision FOR EACH ROW EXECUTE FUNCTION public.goes_with_its_parent();
+CREATE TRIGGER decision_stays BEFORE DELETE ON public.decision FOR EACH ROW EXECUTE FUNCTION public.decision_stays();
 
 CREATE TRIGGER deferred_answered AFTER UPDATE ON public.question FOR EACH ROW WHEN ((new.live AND ((old.state)::text = 'open'::text) AND (((new.state)::text = 'answered'::text) OR (new.error IS NOT NULL)))) EXECUTE FUNCTION public.deferred_answered();
 
@@ -1749,6 +1752,8 @@ CREATE TRIGGER task_delete_guard BEFORE DELETE ON public.task FOR EACH ROW EXECU
 CREATE TRIGGER task_edited_guard BEFORE UPDATE ON public.task FOR EACH ROW WHEN (((old.edited)::text IS DISTINCT FROM (new.edited)::text)) EXECUTE FUNCTION public.task_edited_guard();
 
 CREATE TRIGGER task_guard BEFORE INSERT OR UPDATE ON public.task FOR EACH ROW EXECUTE FUNCTION public.task_guard();
+
+CREATE TRIGGER task_held_guard BEFORE UPDATE ON public.task FOR EACH ROW WHEN ((((old.state)::text = 'queued'::text) AND ((new.state)::text = 'working'::text) AND (old.runnable_at > clock_timestamp()))) EXECUTE FUNCTION public.task_held_guard();
 
 CREATE TRIGGER task_keep BEFORE UPDATE ON public.task FOR EACH ROW WHEN (((new.keep_ms IS NOT NULL) AND (old.ended_at IS NULL) AND (new.ended_at IS NOT NULL))) EXECUTE FUNCTION public.task_keep();
 

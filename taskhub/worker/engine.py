@@ -29,6 +29,7 @@ from taskhub.core.hints import (
     ServerStale,
     TaskCancelled,
     TaskChanged,
+    TaskHeld,
     TaskHint,
     TaskQueued,
     TasksWaiting,
@@ -77,6 +78,9 @@ SEAL_SECONDS = 5.0
 """Seconds between two sealings of new events of the audit log."""
 NOTICES_SECONDS = 1.0
 """Seconds between two looks for messages to receivers outside."""
+HELD_SECONDS = 0.02
+"""Seconds after which a task is claimed whose decision could be undone until then: the clocks of the database and of
+this process need not run at the same pace."""
 FOLLOW_SECONDS = 30.0
 TIMINGS_SECONDS = 5.0
 MEMORY_SECONDS = 10.0
@@ -195,8 +199,8 @@ class Engine:
                 return  # checked first, because most hints are of this kind
             case TaskQueued():
                 self.slots.offer(hint.context_id)
-            case TasksWaiting():
-                self.slots.wake()
+            case TasksWaiting() | TaskHeld():
+                self._wake(hint)
             case PollsDue():
                 self.polls.wake()
             case PreviewsDue():
@@ -215,6 +219,11 @@ class Engine:
                 self.chores.soon("schema", self._look_at_schema)
             case InterestsChanged():
                 self.chores.soon("interests", self._follow)
+
+    def _wake(self, hint: TasksWaiting | TaskHeld) -> None:
+        """Claim soon, or when the task can be claimed."""
+        wait = hint.milliseconds / 1_000 + HELD_SECONDS if isinstance(hint, TaskHeld) else 0.0
+        asyncio.get_running_loop().call_later(wait, self.slots.wake)
 
     def _on_task(self, hint: TaskHint) -> None:
         """Pass the hint to the task, if it runs in this worker."""

@@ -45,6 +45,7 @@ MATRIX = [
     ("GET", "/inbox/{form}/state", {}, ANSWER),
     ("GET", "/inbox/{form}/next", {}, ANSWER),
     ("GET", "/inbox/{approval}/alike", {}, APPROVE),
+    ("POST", "/inbox/undo", {"questions": "{approval}"}, APPROVE),
     ("POST", "/inbox/{form}/answer", {"action": "decline"}, ANSWER),
     ("POST", "/inbox/{approval}/decide", {"verdict": "approve"}, APPROVE),
 ]
@@ -82,8 +83,9 @@ def test_each_role_reaches_what_it_may_and_nothing_else(
         client = sign_in(make_user())
     else:
         client = sign_in(make_person(who, tenant))  # type: ignore[arg-type]
+    posted = {name: value.format(**names) for name, value in data.items()}
     response = (
-        client.generic(method, url.format(**names)) if method == "GET" else client.post(url.format(**names), data)
+        client.generic(method, url.format(**names)) if method == "GET" else client.post(url.format(**names), posted)
     )
     if who == "anonymous":
         assert response.status_code == 302

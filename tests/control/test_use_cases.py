@@ -76,6 +76,10 @@ USE_CASES: dict[str, tuple[set[str], UseCase]] = {
         {"approver", "admin"},
         lambda by, on: questions.decide_alike(by, [on.approval(by).id], approve=True),
     ),
+    "questions.undo_decisions": (
+        {"approver", "admin"},
+        lambda by, on: questions.undo_decisions(by, [on.approval(by).id]),
+    ),
     "questions.edit_call": (
         {"approver", "admin"},
         lambda by, on: edit_call(by, on.editable(by)),
@@ -234,6 +238,7 @@ READS = {
     "questions.check_ruling",
     "questions.check_edit",
     "questions.closed_to",
+    "questions.undoable",
     "questions.why_not",
 }
 NOTHING_ELSEWHERE = {

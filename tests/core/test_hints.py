@@ -15,6 +15,7 @@ WIRE: dict[str, Hint] = {
     "x 1 2 3 abc": hints.TaskCancelled(1, 2, 3, "abc"),
     "t 1 2 3 abc": hints.TaskChanged(1, 2, 3, "abc"),
     "w": hints.TasksWaiting(),
+    "h 5000": hints.TaskHeld(5000),
     "d": hints.PollsDue(),
     "y": hints.PreviewsDue(),
     "c": hints.CatalogueChanged(),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.visits import Visits, go
 from tests.support.client import TASKS, Client
 from tests.support.hub import RunningHub, wait_until
+from tests.support.web import Web
 
 pytestmark = pytest.mark.browser
 
@@ -91,3 +92,44 @@ def test_forty_calls_that_are_alike_are_one_decision(hub: RunningHub, visits: Vi
     finally:
         for task in tasks:
             agent.cancel(task)
+
+
+def test_u_undoes_a_decision_before_the_tool_starts(hub: RunningHub, browser: Browser, agent: Client) -> None:
+    web = Web(hub, TASKHUB_UNDO_SECONDS="5")
+    visits = Visits(web, browser)
+    tasks, (first, second) = deploys(hub, agent, 2)
+    try:
+        wait_until(web.ready, "the other web process")
+        page = visits.of("approver")
+        go(page, f"/inbox/{first}/")
+        keys = Keys(page)
+        keys.rested()
+        keys.press("a", "Enter")
+        page.wait_for_url(f"/inbox/{second}/")
+        undo = page.get_by_role("button", name="Undo")
+        expect(undo).to_be_visible()
+        assert agent.get(tasks[0]).result["status"] == "working"
+        keys.press("u")
+        expect(page.locator("#notices")).to_contain_text("Undone: it waits for a decision again.")
+        page.wait_for_url(f"/inbox/{first}/")
+        assert hub.sql(OPEN, [tasks]) == [(first,), (second,)]
+        runs = "SELECT count(*) FROM attempt JOIN task ON task.id = task_id WHERE public_id = %s"
+        assert hub.sql(runs, [tasks[0]]) == [(0,)]
+        keys.rested()
+        keys.press("a", "Enter")
+        page.wait_for_url(f"/inbox/{second}/")
+        # The button goes when the time is over, and not before has the tool begun.
+        expect(undo).to_be_hidden()
+        waited = (
+            "SELECT extract(epoch FROM min(attempt.started_at) - max(decision.at)) FROM attempt"
+            " JOIN task ON task.id = attempt.task_id JOIN question ON question.task_id = task.id"
+            " JOIN decision ON question_id = question.id WHERE public_id = %s"
+        )
+        seconds = wait_until(lambda: hub.sql(waited, [tasks[0]])[0][0], "the tool to start")
+        assert seconds >= 5
+        print(f"the tool began {seconds - 5:.3f} s after the decision could no longer be undone")
+    finally:
+        for task in tasks:
+            agent.cancel(task)
+        visits.end()
+        web.end()

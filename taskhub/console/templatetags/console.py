@@ -18,6 +18,7 @@ from heroicons.templatetags.heroicons import heroicon_mini
 
 from taskhub.console.htmx import CONFIG
 from taskhub.console.questions import words_of
+from taskhub.console.undo import task_of, undo_of
 from taskhub.console.verdict_words import minutes, unknown_words, why_words
 from taskhub.core import permissions as gate
 from taskhub.core.asking import Asking
@@ -96,6 +97,8 @@ def icon(name: str, size: int = 20, css: str = "") -> SafeString:
 
 
 register.filter("asked", words_of)
+register.filter("task_of", task_of)
+register.filter("undo_of", undo_of)
 
 
 @register.simple_tag

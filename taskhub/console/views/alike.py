@@ -17,6 +17,7 @@ from taskhub.console.forms.questions import AlikeForm
 from taskhub.console.htmx import leave
 from taskhub.console.queues import Queue, queue_of
 from taskhub.console.requests import ConsoleRequest
+from taskhub.console.undo import tags
 from taskhub.console.views.inbox import would_wait
 from taskhub.control import questions
 from taskhub.core import calls
@@ -90,8 +91,12 @@ def alike(request: ConsoleRequest, pk: int) -> HttpResponse:
         told.append(f"{_calls(twice)} you had decided already.")
     if barred := outcomes[AnswerOutcome.BARRED]:
         told.append(f"{_calls(barred)} you may not decide any more.")
+    decided = [questions.find_question(request.caller, question_id) for question_id in form.picked]
     messages.add_message(
-        request, messages.SUCCESS if done or counted else messages.INFO, f"{item.tool_name}: {' '.join(told)}"
+        request,
+        messages.SUCCESS if done or counted else messages.INFO,
+        f"{item.tool_name}: {' '.join(told)}",
+        extra_tags=tags("", questions.undoable(request.caller, decided)),
     )
     following = inbox.following(request.person, queue.name, wanted=queue.wanted, after=item.id)
     if following is None:

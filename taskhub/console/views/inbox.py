@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
@@ -24,6 +25,7 @@ from taskhub.console.questions import words_of
 from taskhub.console.queues import QUEUES, Queue, queue_of
 from taskhub.console.requests import ConsoleRequest
 from taskhub.console.templatetags.console import past, state_word
+from taskhub.console.undo import tags
 from taskhub.console.views.factors import confirm
 from taskhub.control import questions
 from taskhub.control.factors import has_confirmed, own_factor
@@ -189,7 +191,7 @@ def decide(request: ConsoleRequest, pk: int) -> HttpResponse:
     else:
         waits = "Its client makes the call itself." if "permit" in item.params else _waits(request, item)
         words = (
-            f"Approved. {waits or 'The tool runs now.'}"
+            f"Approved. {waits or _runs(request, item)}"
             if approve
             else "Rejected. The tool does not run; the caller sees the reason."
         )
@@ -249,7 +251,7 @@ def edit(request: ConsoleRequest, pk: int) -> HttpResponse:
         words = f"Approved with changes: 1 of {proposed.approval.quorum}. The others are shown what you changed."
     else:
         # The rules in force now have judged the edited call already.
-        words = f"Approved with changes. {_waits(request, item, by_rules=False) or 'The tool runs now.'}"
+        words = f"Approved with changes. {_waits(request, item, by_rules=False) or _runs(request, item)}"
     late = outcome in (EditOutcome.LATE, EditOutcome.TWICE, EditOutcome.UNKNOWN)
     return _settled(request, item, AnswerOutcome(outcome) if late else AnswerOutcome.ANSWERED, words)
 
@@ -281,6 +283,13 @@ def rule(request: ConsoleRequest, pk: int) -> HttpResponse:
     waits = "" if ran else _waits(request, item)
     words = "It ran: the task has ended." if ran else f"It did not run. {waits or 'It runs again now.'}"
     return _settled(request, item, outcome, words)
+
+
+def _runs(request: ConsoleRequest, item: InboxItem) -> str:
+    """When the tool runs that was approved and that nothing holds up, as a sentence."""
+    if not questions.undoable(request.caller, [item]):
+        return "The tool runs now."
+    return f"The tool runs after {settings.TASKHUB_UNDO_SECONDS} s in which you can undo this."
 
 
 def _confirm(request: ConsoleRequest, code: str) -> None:
@@ -512,13 +521,13 @@ def _settled(
 ) -> HttpResponse:
     """Go to the next question of the queue, or to `then`, with a message about this one. If somebody else answered
     first, the message says who."""
-    tell = messages.success
+    tell, undoable = messages.success, questions.undoable(request.caller, [item])
     if outcome in (AnswerOutcome.LATE, AnswerOutcome.TWICE, AnswerOutcome.UNKNOWN):
         tell = messages.info
         item = questions.find_question(request.caller, item.id)
         words = "You have already decided this." if outcome is AnswerOutcome.TWICE else f"{_closed_words(item)}."
     call = f"{item.tool_name} ({item.called})" if item.called else item.tool_name
-    tell(request, f"{call} for {item.client}: {words}", extra_tags=item.public_id)
+    tell(request, f"{call} for {item.client}: {words}", extra_tags=tags(item.public_id, undoable))
     queue = queue_of(request)
     following = then or _next(request, item, queue)
     address = queue.address(following)

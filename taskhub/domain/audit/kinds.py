@@ -72,6 +72,11 @@ EVENTS: Final[dict[str, Shape]] = {
     "question.answer": Shape("A model's reply or a list of roots was given.", after=_VERDICT),
     "question.ran": Shape("Somebody ruled that the tool of a lost run ran; the task ends.", after=_VERDICT),
     "question.unrun": Shape("Somebody ruled that the tool of a lost run did not run; it runs again.", after=_VERDICT),
+    "question.undone": Shape(
+        "A person undid their decision on an approval in time: the `verdict` does not count. `reopened`: whether it had"
+        " closed the question, which is open again.",
+        after="key kind verdict reopened",
+    ),
     "question.edited": Shape(
         "A person changed arguments of a call that waits for approval: `edited` names those that differ from what the"
         " client sent. The question `key` is closed; `asked` is the one about the call as it is now.",

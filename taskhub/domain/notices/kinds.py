@@ -46,6 +46,7 @@ MAILED: Final[dict[str, str]] = {
 _KINDS: Final = {
     "question.approve": Kind.DECIDED,
     "question.reject": Kind.DECIDED,
+    "question.undone": Kind.DECIDED,
     "question.reminded": Kind.REMINDED,
     "task.finished": Kind.FINISHED,
     "task.faulted": Kind.FAILED,
@@ -63,6 +64,8 @@ def kind_of(action: str, after: dict[str, Any] | None) -> Kind | None:
     said = after or {}
     if action == "question.asked":
         return Kind.ASKED if said.get("kind") == "approval" else None
+    if action == "question.undone" and not said.get("reopened"):
+        return None
     if action == "question.undecided":
         return Kind.ESCALATED if said.get("otherwise") == "escalate" else Kind.EXPIRED
     return _KINDS.get(action)

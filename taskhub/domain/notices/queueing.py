@@ -82,7 +82,8 @@ def _queue(events: Sequence[FeedEvent]) -> None:
     rows = []
     for event in events:
         one, kind = news.get(event.id), kinds[event.id]
-        if one is None or (kind is Kind.DECIDED and not one.decided):
+        undone = event.action == "question.undone"
+        if one is None or (kind is Kind.DECIDED and not one.decided and not undone):
             continue
         body = jsonx.encode(_told(kind, event, one)).decode()
         rows += [

@@ -83,6 +83,7 @@ _LIMITS: Final = (
     ("TASKHUB_LEAVE_SECONDS", "Time to call again", " s", "Until then a call whose caller left is not cancelled."),
     ("TASKHUB_LEASE_SECONDS", "Lease of a task", " s", "A worker silent for longer loses its tasks."),
     ("TASKHUB_OUTCOME_HOURS", "Wait for a ruling", " h", "An unknown outcome: then the task fails; 0 means at once."),
+    ("TASKHUB_UNDO_SECONDS", "Time to undo a decision", " s", "The call waits for as long; 0 means no undo."),
     ("TASKHUB_SLOTS", "Slots per worker", "", "Tools that one worker runs concurrently."),
     ("TASKHUB_LANES", "Database threads per web process for /mcp", "", ""),
     ("TASKHUB_PAGE_LANES", "Database threads per web process for pages", "", ""),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
 
 from taskhub.core.errors import Invalid
 from taskhub.core.records import Actor, OpenQuestion, QuestionKind
 from taskhub.domain.changes import change, who
+from taskhub.domain.questions.inbox import Undoable, UndoOutcome
 from taskhub.domain.questions.kinds import checked_response, verdict_of
 from taskhub.lib import jsonx
 from taskhub.store import statements
@@ -43,6 +45,8 @@ class EditOutcome(StrEnum):
 
 _ANSWER = statements.one("answer", AnswerOutcome)
 _REFUSE = statements.one("refuse", AnswerOutcome)
+_UNDO = statements.one("undo_decision", UndoOutcome)
+_UNDOABLE = statements.many("undoable", Undoable)
 
 
 def answer_question(task_id: int, question: OpenQuestion, response: dict[str, Any], *, actor: Actor) -> AnswerOutcome:
@@ -63,9 +67,12 @@ def checked_answer(kind: QuestionKind, params: dict[str, Any], response: Any) ->
     return clean, verdict_of(kind, clean)
 
 
-def decide_approval(task_id: int, question: OpenQuestion, *, approve: bool, actor: Actor) -> AnswerOutcome:
+def decide_approval(
+    task_id: int, question: OpenQuestion, *, approve: bool, actor: Actor, undo_seconds: float = 0.0
+) -> AnswerOutcome:
     """Approve or reject. One rejection ends the task: the tool never runs, and the caller reads `actor.reason`.
     Each person counts once: a second decision is `TWICE`. An approval is `COUNTED` until the quorum is reached.
+    For `undo_seconds` the person can `undo_decision`, and until then nothing follows from it.
 
     Three outcomes store nothing: `BARRED`, if the person may not decide this call; `PREVIEWING`, for an approval before
     the call's preview has ended; and `UNCONFIRMED`, for an approval that needs a second factor which the person has not
@@ -76,9 +83,19 @@ def decide_approval(task_id: int, question: OpenQuestion, *, approve: bool, acto
         why = f": {actor.reason}" if actor.reason else "."
         text = f"{question.params.get('tool', 'The call')} was not approved by {actor.name}{why}"
         final = jsonx.encode({"content": [{"type": "text", "text": text}], "isError": True}).decode()
-    return _store(
-        task_id, question.key, jsonx.encode(response).decode(), "approve" if approve else "reject", final, actor
-    )
+    verdict = "approve" if approve else "reject"
+    return _store(task_id, question.key, jsonx.encode(response).decode(), verdict, final, actor, undo_seconds)
+
+
+def undo_decision(task_id: int, question_id: int, *, actor: Actor) -> UndoOutcome:
+    """Take back the decision of the person `actor` on an approval: it is open again as it was before. `LATE` if its
+    time is over, the task was taken by a worker or has ended, or somebody else has decided since."""
+    return change(_UNDO, task_id, question=question_id, user=actor.user_id, who=who(actor))
+
+
+def undoable(task_ids: Sequence[int], user_id: int) -> tuple[Undoable, ...]:
+    """The decisions of the person on these tasks that can be undone."""
+    return tuple(_UNDOABLE(tasks=list(task_ids), user=user_id))
 
 
 def rule_outcome(
@@ -114,7 +131,9 @@ def answer_authorization(task_id: int, key: str, *, actor: Actor) -> AnswerOutco
     return _store(task_id, key, '{"action": "accept"}', "accept", None, actor)
 
 
-def _store(task_id: int, key: str, response: str, verdict: str, final: str | None, actor: Actor) -> AnswerOutcome:
+def _store(
+    task_id: int, key: str, response: str, verdict: str, final: str | None, actor: Actor, undo_seconds: float = 0.0
+) -> AnswerOutcome:
     return change(
         _ANSWER,
         task_id,
@@ -127,4 +146,5 @@ def _store(task_id: int, key: str, response: str, verdict: str, final: str | Non
         context=actor.context_id,
         final=final,
         who=who(actor),
+        undo_seconds=undo_seconds,
     )

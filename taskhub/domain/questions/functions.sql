@@ -145,7 +145,7 @@ BEGIN
     LOOP
         PERFORM answer(p_id, given.key, given.response, given.verdict, th_words('came_along'), NULL,
             owner.context_id, NULL,
-            json_build_object('name', given.name, 'door', 'client', 'context_id', owner.context_id)::text);
+            json_build_object('name', given.name, 'door', 'client', 'context_id', owner.context_id)::text, 0);
     END LOOP;
     RETURN true;
 END $$;
@@ -278,7 +278,7 @@ BEGIN
         IF asked.revision = 'approvals' THEN
             PERFORM th_permit(p_task);
         ELSE
-            PERFORM th_go_on(p_task, asked.held);
+            PERFORM th_go_on(p_task, asked.held, NULL);
         END IF;
         RETURN true;
     END IF;
@@ -334,8 +334,11 @@ END $$;
 -- 'unconfirmed' (who approves it has to confirm a second factor: th_confirmed) or 'unknown' (no such question). The
 -- first valid answer wins, because every change locks the task row first. The event contains the digests of the
 -- arguments and the tool's definition.
+-- Who decides on an approval may undo that for p_undo seconds (undo_decision). Until then no worker takes the task: a
+-- call that was approved does not run, and the caller of one that was rejected is not told. A call that its client
+-- makes itself, or whose tool waits in a worker, cannot be held, so its decision cannot be undone.
 CREATE OR REPLACE FUNCTION answer(p_task bigint, p_key text, p_response text, p_verdict text, p_reason text,
-                          p_user bigint, p_context bigint, p_final_result text, p_who text)
+                          p_user bigint, p_context bigint, p_final_result text, p_who text, p_undo float8)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     owner record;
@@ -346,6 +349,7 @@ DECLARE
     passed_on boolean := false;
     arguments bytea;
     factor text := '';
+    undo_until timestamptz;
 BEGIN
     PERFORM set_config('th.who', p_who, true);
     SELECT id, state, lease_until, arguments_digest, tool_digest, tenant_id, context_id, tool_name, tool_id, revision,
@@ -395,10 +399,16 @@ BEGIN
         SELECT people_after_program INTO passed_on FROM tool WHERE id = owner.tool_id;
     END IF;
     arguments := coalesce(decode(asked.edited ->> 'digest', 'hex'), owner.arguments_digest);
+    IF p_undo > 0 AND p_user IS NOT NULL AND asked.kind = 'approval' AND owner.revision <> 'approvals'
+       AND owner.lease_until IS NULL
+       AND NOT EXISTS (SELECT FROM question WHERE task_id = p_task AND state = 'open' AND id <> asked.id) THEN
+        undo_until := clock_timestamp() + make_interval(secs => p_undo);
+    END IF;
     INSERT INTO decision (question_id, actor, user_id, context_id, verdict, reason, arguments_digest, call_digest,
-                          preview_digest, second_factor, door, at)
-    VALUES (asked.id, coalesce(th_who('name'), session_user), p_user, p_context, p_verdict, left(why, 1024),
-            arguments, asked.call_digest, asked.preview_digest, factor, coalesce(th_who('door'), 'sql'), clock_timestamp());
+                          preview_digest, second_factor, door, at, undo_until)
+    VALUES (asked.id, coalesce(th_who('name'), session_user), p_user, p_context, p_verdict, left(why, 1024), arguments,
+            asked.call_digest, asked.preview_digest, factor, coalesce(th_who('door'), 'sql'), clock_timestamp(),
+            undo_until);
     INSERT INTO event (tenant_id, task_id, action, actor, door, address, context_id, user_id, target, reason, after)
     VALUES (owner.tenant_id, owner.id, 'question.' || p_verdict, coalesce(th_who('name'), session_user),
             coalesce(th_who('door'), 'sql'), coalesce(th_who('address'), ''), owner.context_id, p_user,
@@ -428,7 +438,15 @@ BEGIN
             RETURN 'counted';
         END IF;
     END IF;
-    UPDATE question SET state = 'answered', response = p_response, closed_at = clock_timestamp() WHERE id = asked.id;
+    UPDATE question SET state = 'answered', closed_at = clock_timestamp(),
+           response = CASE WHEN undo_until IS NULL OR p_final_result IS NULL THEN p_response
+                           ELSE th_with(p_response::json, 'result', p_final_result::json)::text END
+    WHERE id = asked.id;
+    IF p_final_result IS NOT NULL AND undo_until IS NOT NULL THEN
+        -- The rejection can still be undone. After that, whoever takes the task ends it (th_end_rejected).
+        PERFORM th_go_on(p_task, false, undo_until);
+        RETURN 'answered';
+    END IF;
     IF p_final_result IS NOT NULL THEN
         -- An approver rejected the call: the tool never runs, and the caller reads why. Or somebody ruled that the tool
         -- ran, although its run was lost.
@@ -446,7 +464,7 @@ BEGIN
         PERFORM th_permit(p_task);
         RETURN 'answered';
     END IF;
-    PERFORM th_go_on(p_task, owner.lease_until IS NOT NULL);
+    PERFORM th_go_on(p_task, owner.lease_until IS NOT NULL, undo_until);
     RETURN 'answered';
 END $$;
 
@@ -457,7 +475,7 @@ END $$;
 -- 'proposed' (their vote does not count for the new question: others decide it). For a call that its client makes
 -- itself, returns 'unknown'.
 CREATE OR REPLACE FUNCTION edit_call(p_task bigint, p_key text, p_approval json, p_response text, p_reason text,
-                                     p_user bigint, p_votes boolean, p_who text)
+                                     p_user bigint, p_votes boolean, p_who text, p_undo float8)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     owner record;
@@ -509,15 +527,19 @@ BEGIN
         coalesce(wanted ->> 'group', ''), 0, coalesce((wanted ->> 'quorum')::int, 1)) WHERE id = p_task;
     -- Nobody approves a call whose preview they have not seen.
     IF p_votes AND wanted #> '{params,decided,preview}' IS NULL THEN
-        outcome := answer(p_task, wanted ->> 'key', p_response, 'approve', p_reason, p_user, NULL, NULL, p_who);
+        outcome := answer(p_task, wanted ->> 'key', p_response, 'approve', p_reason, p_user, NULL, NULL, p_who,
+                          p_undo);
     END IF;
     RETURN CASE WHEN outcome IN ('answered', 'counted') THEN outcome ELSE 'proposed' END;
 END $$;
 
--- The task goes on if no question is open: in the worker that holds it (p_held), else by another claim.
-CREATE OR REPLACE FUNCTION th_go_on(p_task bigint, p_held boolean) RETURNS void LANGUAGE plpgsql AS $$
+-- The task goes on if no question is open: in the worker that holds it (p_held), else by another claim, with p_after
+-- not before that moment. Until then its message stays, so that nobody outside notices a decision that is undone.
+CREATE OR REPLACE FUNCTION th_go_on(p_task bigint, p_held boolean, p_after timestamptz) RETURNS void
+LANGUAGE plpgsql AS $$
 DECLARE
     left_open bigint;
+    left_ms int;
 BEGIN
     SELECT count(*) INTO left_open FROM question WHERE task_id = p_task AND state = 'open';
     IF left_open > 0 THEN
@@ -525,8 +547,13 @@ BEGIN
                                    ELSE th_words('more_answers', left_open::text) END WHERE id = p_task;
         RETURN;
     END IF;
-    UPDATE task SET state = CASE WHEN p_held THEN 'working' ELSE 'queued' END, message = '',
-           runnable_at = clock_timestamp() WHERE id = p_task;
+    UPDATE task SET state = CASE WHEN p_held THEN 'working' ELSE 'queued' END,
+           message = CASE WHEN p_after IS NULL THEN '' ELSE message END,
+           runnable_at = coalesce(p_after, clock_timestamp()) WHERE id = p_task;
+    IF p_after IS NOT NULL THEN
+        left_ms := ceil(extract(epoch FROM p_after - clock_timestamp()) * 1000);
+        PERFORM pg_notify('taskhub', 'h ' || left_ms);
+    END IF;
     IF NOT p_held THEN
         PERFORM th_wake_workers();
     END IF;
@@ -562,7 +589,7 @@ BEGIN
     IF asked.live AND held.lease_until IS NOT NULL AND NOT EXISTS (
         SELECT FROM deferred WHERE task_id = p_task AND poll_at IS NOT NULL AND revision <> '2025-11-25') THEN
         UPDATE question SET state = 'superseded', error = p_error, closed_at = clock_timestamp() WHERE id = asked.id;
-        PERFORM th_go_on(p_task, true);
+        PERFORM th_go_on(p_task, true, NULL);
         RETURN 'answered';
     END IF;
     UPDATE question SET state = 'superseded', closed_at = clock_timestamp() WHERE task_id = p_task AND state = 'open';

@@ -61,6 +61,24 @@ class Vote:
     at: datetime
     second_factor: str
     """The kind of the one that they confirmed, where the rule wants one; else empty."""
+    undo_until: datetime | None = None
+    """Until when they may undo it; `None` if they cannot."""
+
+
+class UndoOutcome(StrEnum):
+    """The outcome of undoing a decision; the SQL function `undo_decision` says what each one means."""
+
+    UNDONE = "undone"
+    LATE = "late"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Undoable:
+    """A decision that can be undone: the question, and until when."""
+
+    question: int
+    until: datetime
 
 
 @dataclass(frozen=True, slots=True)

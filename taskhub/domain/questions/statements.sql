@@ -1,8 +1,17 @@
 -- Questions: read and answered. The form: taskhub/store/statements.py.
 
 -- write: answer(task bigint, key text, response text, verdict text, reason text, user bigint, context bigint,
---     final text, who text) -> AnswerOutcome
-SELECT answer(:task, :key, :response, :verdict, :reason, :user, :context, :final, :who);
+--     final text, who text, undo_seconds float8) -> AnswerOutcome
+SELECT answer(:task, :key, :response, :verdict, :reason, :user, :context, :final, :who, :undo_seconds);
+
+-- write: undo_decision(question bigint, user bigint, who text) -> UndoOutcome
+SELECT undo_decision(:question, :user, :who);
+
+-- read fresh: undoable(tasks bigint[], user bigint) -> list[Undoable]
+-- The approvals of these tasks on which the person can undo their decision.
+SELECT q.id AS question, d.undo_until AS until FROM question AS q JOIN decision AS d ON d.question_id = q.id
+WHERE q.task_id = any(:tasks) AND d.user_id = :user AND d.undo_until > statement_timestamp()
+ORDER BY q.id;
 
 -- write: refuse(task bigint, key text, error text, message text, who text) -> AnswerOutcome
 SELECT refuse(:task, :key, :error, :message, :who);
@@ -152,7 +161,7 @@ JOIN event AS e ON e.task_id = q.task_id AND e.action = 'question.edited' AND e.
 WHERE q.id = :question LIMIT 1;
 
 -- read fresh: question_votes(question bigint) -> list[Vote]
-SELECT d.actor, d.verdict, d.reason, d.door, d.at, d.second_factor
+SELECT d.actor, d.verdict, d.reason, d.door, d.at, d.second_factor, d.undo_until
 FROM decision AS d WHERE d.question_id = :question ORDER BY d.id;
 
 -- read fresh: approvers_left(question bigint, roles text[]) -> int | None

@@ -43,14 +43,16 @@ LANGUAGE sql STABLE AS $$
         WHERE w.id = ANY (p_ids)
     )
     SELECT t.id, t.tenant_id, t.tool_id, t.lease_epoch, a.id, u.reason,
-           CASE WHEN u.reason = 'tool_rejected' THEN th_words(u.reason, o.rejected) ELSE th_words(u.reason) END
+           CASE u.reason WHEN 'tool_rejected' THEN th_words(u.reason, o.rejected) WHEN 'rejected' THEN ''
+                         ELSE th_words(u.reason) END
     FROM taken t JOIN tool o ON o.id = t.tool_id JOIN server s ON s.id = o.server_id
     JOIN auth_context c ON c.id = t.context_id
     LEFT JOIN LATERAL (
         SELECT q.id, q.definition_digest <> decode(o.digest, 'hex') AS outdated,
                q.call_digest IS DISTINCT FROM th_call_digest(t.id, q.params, q."group", q.quorum)
                    OR t.edited::text IS DISTINCT FROM (q.params -> 'edited')::text AS changed,
-               NOT th_still_approved(q) AS left_alone
+               NOT th_still_approved(q) AS left_alone,
+               q.response::json ->> 'verdict' = 'reject' AS rejected
         FROM question q WHERE q.task_id = t.id AND q.kind = 'approval' AND q.state = 'answered'
         -- Not `q.id`: since claims avoid sorts (claim_tasks), the planner would read all questions there ever were
         -- in the order of the index on `id`.
@@ -62,7 +64,8 @@ LANGUAGE sql STABLE AS $$
                CASE WHEN a.id IS NULL THEN t.edited IS NOT NULL OR s.review AND o.confirmed_digest <> o.digest
                     ELSE a.outdated OR a.changed OR a.left_alone END AS outdated) AS may
     CROSS JOIN LATERAL (
-        SELECT CASE WHEN s.removed_at IS NOT NULL THEN 'server_removed'
+        SELECT CASE WHEN a.rejected THEN 'rejected'
+                    WHEN s.removed_at IS NOT NULL THEN 'server_removed'
                     WHEN NOT may.call THEN 'client_locked_out'
                     WHEN NOT o.enabled THEN 'tool_turned_off'
                     WHEN o.rejected <> '' THEN 'tool_rejected'
@@ -88,7 +91,9 @@ BEGIN
     LOOP
         held_back := held_back || unfit.id;
         why := unfit.why;
-        IF unfit.reason IN ('tool_changed', 'approved_tool_changed', 'approved_call_changed', 'approver_left') THEN
+        IF unfit.reason = 'rejected' THEN
+            PERFORM th_end_rejected(unfit.id, unfit.approval);
+        ELSIF unfit.reason IN ('tool_changed', 'approved_tool_changed', 'approved_call_changed', 'approver_left') THEN
             SELECT th_approval_key(unfit.id) AS key,
                    coalesce((
                        SELECT json_object_agg(p.key, p.value) FROM (
@@ -298,7 +303,7 @@ BEGIN
                 -- `coalesce` keeps the planner from the index of queued tasks, so that the rows are found by id.
                 SELECT t.id FROM task t
                 WHERE t.id = ANY (ARRAY(SELECT f.id FROM fit f))
-                  AND coalesce(t.state, '') = 'queued' AND t.cancel_requested_at IS NULL
+                  AND coalesce(t.state, '') = 'queued' AND t.cancel_requested_at IS NULL AND t.runnable_at <= moment
                 FOR NO KEY UPDATE OF t SKIP LOCKED
             )
             SELECT coalesce((SELECT array_agg(l.id) FROM locked l), '{}'), (SELECT count(*) FROM fit),

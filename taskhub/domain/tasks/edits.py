@@ -114,7 +114,15 @@ def proposal(task_id: int, question: OpenQuestion, arguments: dict[str, Any], *,
     return Proposal(before, arguments, approval, same)
 
 
-def edit_call(task_id: int, question: OpenQuestion, proposed: Proposal, *, votes: bool, actor: Actor) -> EditOutcome:
+def edit_call(
+    task_id: int,
+    question: OpenQuestion,
+    proposed: Proposal,
+    *,
+    votes: bool,
+    actor: Actor,
+    undo_seconds: float = 0.0,
+) -> EditOutcome:
     """Ask about the call with the edited arguments instead. With `votes`, whoever edited them approves them too, unless
     something bars that person. Votes on the question before do not count."""
     response = {"verdict": "approve", "by": actor.name, "reason": actor.reason}
@@ -129,6 +137,7 @@ def edit_call(task_id: int, question: OpenQuestion, proposed: Proposal, *, votes
         user=actor.user_id,
         votes=votes,
         who=who(actor),
+        undo_seconds=undo_seconds,
     )
 
 

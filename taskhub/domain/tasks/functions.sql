@@ -467,6 +467,17 @@ BEGIN
         WHERE id = t.id;
         PERFORM th_close_attempt(t.id, t.lease_epoch, 'faulted', 'input timeout');
     END LOOP;
+    -- Rejections that can no longer be undone, and that no claim ends: such as those of calls to a disabled server.
+    FOR t IN
+        SELECT k.id, q.id AS question_id FROM decision d
+        JOIN question q ON q.id = d.question_id JOIN task k ON k.id = q.task_id
+        WHERE d.verdict = 'reject' AND d.undo_until BETWEEN moment - interval '1 day' AND moment
+          AND k.state = 'queued' AND q.state = 'answered'
+        LIMIT p_limit FOR UPDATE OF k SKIP LOCKED
+    LOOP
+        changed := changed + 1;
+        PERFORM th_end_rejected(t.id, t.question_id);
+    END LOOP;
     changed := changed + th_remind(moment, p_limit);
     -- The time to live is extended while a task waits for an answer.
     UPDATE task SET expires_at = clock_timestamp() + interval '1 hour',

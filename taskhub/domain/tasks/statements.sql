@@ -196,7 +196,7 @@ FROM question AS q JOIN task AS t ON t.id = q.task_id JOIN tool AS o ON o.id = t
 WHERE q.task_id = :task ORDER BY q.id DESC LIMIT :most;
 
 -- read: task_votes(task bigint) -> list[tuple[int, Vote]]
-SELECT d.question_id, d.actor, d.verdict, d.reason, d.door, d.at, d.second_factor
+SELECT d.question_id, d.actor, d.verdict, d.reason, d.door, d.at, d.second_factor, d.undo_until
 FROM decision AS d JOIN question AS q ON q.id = d.question_id
 WHERE q.task_id = :task ORDER BY d.id;
 
@@ -397,8 +397,8 @@ WHERE q.id = (
 ) AND EXISTS (SELECT FROM decision AS d WHERE d.question_id = q.id AND d.verdict = 'approve');
 
 -- write: edit_call(task bigint, key text, approval text, response text, reason text, user bigint, votes boolean,
---     who text) -> EditOutcome
-SELECT edit_call(:task, :key, :approval::json, :response, :reason, :user, :votes, :who);
+--     who text, undo_seconds float8) -> EditOutcome
+SELECT edit_call(:task, :key, :approval::json, :response, :reason, :user, :votes, :who, :undo_seconds);
 
 -- write: put_off_preview(question bigint, tries int, seconds float8, problem text) -> rowcount
 UPDATE preview SET next_at = clock_timestamp() + make_interval(secs => :seconds), problem = :problem

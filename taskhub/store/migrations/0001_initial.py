@@ -732,6 +732,7 @@ class Migration(migrations.Migration):
                 ("second_factor", models.CharField(db_default="", max_length=16)),
                 ("door", models.CharField(max_length=8)),
                 ("at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("undo_until", models.DateTimeField(null=True)),
                 (
                     "context",
                     models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, to="store.authcontext"),
@@ -751,6 +752,13 @@ class Migration(migrations.Migration):
             ],
             options={
                 "db_table": "decision",
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("undo_until__isnull", False), ("verdict", "reject")),
+                        fields=["undo_until"],
+                        name="decision_rejected",
+                    )
+                ],
                 "constraints": [
                     models.UniqueConstraint(
                         condition=models.Q(("user__isnull", False)),

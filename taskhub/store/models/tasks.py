@@ -351,9 +351,18 @@ class Decision(models.Model):
     wants one."""
     door = models.CharField(max_length=8)
     at = models.DateTimeField(db_default=Now())
+    undo_until = models.DateTimeField(null=True)
+    """Until when the person may undo it; until then no worker takes the task. Null if it cannot be undone."""
 
     class Meta:
         db_table = "decision"
+        indexes = [
+            models.Index(
+                fields=["undo_until"],
+                condition=Q(verdict="reject", undo_until__isnull=False),
+                name="decision_rejected",
+            ),
+        ]
         constraints = [
             models.UniqueConstraint(
                 fields=["question", "user"], condition=Q(user__isnull=False), name="decision_one_per_person"

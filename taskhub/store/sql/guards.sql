@@ -9,6 +9,7 @@
 --   TH015 edited arguments
 --   TH016 a second factor
 --   TH017 a place in the feed
+--   TH018 a decision that may still be undone
 -- The pairs of states in task_guard repeat taskhub.core.states.PAIRS; a test compares the two.
 
 CREATE OR REPLACE FUNCTION th_who(part text) RETURNS text LANGUAGE sql STABLE AS $$
@@ -49,7 +50,7 @@ BEGIN
             USING ERRCODE = 'TH002';
     END IF;
     IF NEW.state <> OLD.state AND (OLD.state || '>' || NEW.state) NOT IN (
-        'queued>working', 'queued>input_required', 'queued>faulted', 'queued>cancelled',
+        'queued>working', 'queued>input_required', 'queued>finished', 'queued>faulted', 'queued>cancelled',
         'working>queued', 'working>input_required', 'working>finished', 'working>faulted',
         'working>cancelled',
         'input_required>queued', 'input_required>working', 'input_required>finished',
@@ -139,11 +140,16 @@ BEGIN
     RAISE EXCEPTION 'server % is removed and stays as it is', OLD.name USING ERRCODE = 'TH010';
 END $$;
 
--- A closed question never changes. Of an open one, the params and the tool's definition never change, and the audience
+-- A closed question never changes, but that an approval is open again if the decision on it is undone in time and no
+-- worker has taken its task. Of an open one, the params and the tool's definition never change, and the audience
 -- changes only from the client to people.
 CREATE OR REPLACE FUNCTION question_guard() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF OLD.state <> 'open' OR
+    IF OLD.state <> 'open' AND NOT (
+        OLD.state = 'answered' AND OLD.kind = 'approval' AND NEW.state = 'open' AND NEW.remind_at IS NOT DISTINCT FROM
+        OLD.remind_at AND (NEW.due_at, NEW.audience, NEW.live) IS NOT DISTINCT FROM (OLD.due_at, OLD.audience, OLD.live)
+        AND EXISTS (SELECT FROM decision d JOIN task t ON t.id = OLD.task_id WHERE d.question_id = OLD.id
+                    AND d.undo_until > statement_timestamp() AND t.state = 'queued')) OR
        NEW.audience NOT IN (OLD.audience, 'operator') OR
        (OLD.reminded_at IS NOT NULL AND NEW.reminded_at IS DISTINCT FROM OLD.reminded_at) OR
        (NEW.task_id, NEW.tenant_id, NEW.key, NEW.kind, NEW.params::text, NEW."group", NEW.quorum,
@@ -189,10 +195,31 @@ BEGIN
     RAISE EXCEPTION '% is append-only: % refused', TG_TABLE_NAME, TG_OP USING ERRCODE = 'TH008';
 END $$;
 
+-- No worker takes a task while the decision on its approval may be undone.
+CREATE OR REPLACE FUNCTION task_held_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT FROM question q JOIN decision d ON d.question_id = q.id
+               WHERE q.task_id = NEW.id AND q.kind = 'approval' AND d.undo_until > clock_timestamp()) THEN
+        RAISE EXCEPTION 'the decision on task % may still be undone', NEW.public_id USING ERRCODE = 'TH018';
+    END IF;
+    RETURN NEW;
+END $$;
+
+-- A decision is deleted with its question, or if it is undone in time.
+CREATE OR REPLACE FUNCTION decision_stays() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT FROM question q WHERE q.id = OLD.question_id)
+       AND NOT (coalesce(OLD.undo_until, '-infinity') > statement_timestamp()
+                AND EXISTS (SELECT FROM question q WHERE q.id = OLD.question_id AND q.state = 'open')) THEN
+        RAISE EXCEPTION 'decision % stays with its question', OLD.id USING ERRCODE = 'TH008';
+    END IF;
+    RETURN OLD;
+END $$;
+
 -- Rows that belong to a task are deleted with it and never alone.
 CREATE OR REPLACE FUNCTION goes_with_its_parent() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF TG_TABLE_NAME IN ('decision', 'preview')
+    IF TG_TABLE_NAME = 'preview'
        AND EXISTS (SELECT 1 FROM question WHERE id = (to_jsonb(OLD) ->> 'question_id')::bigint)
        OR TG_TABLE_NAME IN ('question', 'deferred')
        AND EXISTS (SELECT 1 FROM task WHERE id = (to_jsonb(OLD) ->> 'task_id')::bigint) THEN

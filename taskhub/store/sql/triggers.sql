@@ -12,6 +12,10 @@ CREATE TRIGGER task_tells_edited BEFORE UPDATE ON task FOR EACH ROW
     WHEN (NEW.edited IS NOT NULL AND OLD.ended_at IS NULL AND NEW.ended_at IS NOT NULL)
     EXECUTE FUNCTION task_tells_edited();
 
+CREATE TRIGGER task_held_guard BEFORE UPDATE ON task FOR EACH ROW
+    WHEN (OLD.state = 'queued' AND NEW.state = 'working' AND OLD.runnable_at > clock_timestamp())
+    EXECUTE FUNCTION task_held_guard();
+
 CREATE TRIGGER task_record_new AFTER INSERT ON task REFERENCING NEW TABLE AS new_tasks
     FOR EACH STATEMENT EXECUTE FUNCTION task_record();
 
@@ -80,7 +84,7 @@ CREATE TRIGGER permit_no_truncate BEFORE TRUNCATE ON permit FOR EACH STATEMENT E
 
 CREATE TRIGGER decision_append_only BEFORE UPDATE ON decision FOR EACH ROW EXECUTE FUNCTION append_only();
 
-CREATE TRIGGER decision_stays BEFORE DELETE ON decision FOR EACH ROW EXECUTE FUNCTION goes_with_its_parent();
+CREATE TRIGGER decision_stays BEFORE DELETE ON decision FOR EACH ROW EXECUTE FUNCTION decision_stays();
 
 CREATE TRIGGER decision_sees_preview BEFORE INSERT ON decision FOR EACH ROW
     WHEN (NEW.verdict = 'approve') EXECUTE FUNCTION decision_sees_preview();

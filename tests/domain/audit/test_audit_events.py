@@ -23,7 +23,7 @@ from taskhub.core.versions import DECIDED_ONLY
 from taskhub.domain.audit import kinds as audit
 from taskhub.domain.audit.record import record_event
 from taskhub.domain.permits.writes import redeem_permit
-from taskhub.domain.questions.answer import answer_question, decide_approval, rule_outcome
+from taskhub.domain.questions.answer import answer_question, decide_approval, rule_outcome, undo_decision
 from taskhub.domain.questions.previews import failed
 from taskhub.domain.sessions import writes as sessions
 from taskhub.domain.tasks import callers, checks, edits, previews, run
@@ -55,6 +55,7 @@ IN_DATABASE = {
     *(f"question.{verdict}" for verdict in VERDICTS),
     "question.asked",
     "question.edited",
+    "question.undone",
     "question.undecided",
     "question.reminded",
     "question.previewed",
@@ -195,6 +196,11 @@ def test_everything_the_database_records_has_its_shape(transactional_db: None) -
     task = kit.create(careful, revision=DECIDED_ONLY, permit_seconds=60)
     approver = replace(ADA, user_id=make_person("approver", careful.context.tenant).user_id)
     decide_approval(task.id, kit.opened(task.id, "approval"), approve=True, actor=approver)
+    again = kit.create(careful)
+    question = kit.opened(again.id)
+    decide_approval(again.id, question, approve=True, actor=approver, undo_seconds=60)
+    assert question.id is not None
+    undo_decision(again.id, question.id, actor=approver)
     digest = hashlib.sha256(b'{"text":"hello"}').hexdigest()
     redeem_permit(task.public_id, context_id=careful.context.pk, arguments_sha256=digest, actor=careful.actor)
     bypass = Bypass(1, "Outage", "ada", datetime.now(UTC), datetime.now(UTC))

@@ -125,7 +125,7 @@ def unfit_without(part: str, put: str = "") -> Mutant:
 TASK_STAYS = Mutant(
     "task_guard", r"OR NEW\.arguments::text.*?OR NEW\.answers IS DISTINCT FROM OLD\.answers", ""
 )  # fmt: skip
-QUESTION_STAYS = Mutant("question_guard", r"IF OLD\.state <> 'open' OR.*?THEN", "IF false THEN")
+QUESTION_STAYS = Mutant("question_guard", r"IF OLD\.state <> 'open' AND NOT.*?THEN", "IF false THEN")
 OUTDATED = unfit_without(r"ELSE a\.outdated OR a\.changed OR a\.left_alone END", "ELSE a.changed OR a.left_alone END")
 
 

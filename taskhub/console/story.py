@@ -40,6 +40,8 @@ ACTIONS: Final[dict[str, tuple[str, str]]] = {
     "task.write.stale": ("exclamation-triangle", "A late write was refused"),
     "question.approve": ("hand-thumb-up", "Approved"),
     "question.reject": ("hand-thumb-down", "Rejected"),
+    "question.commented": ("chat-bubble-left", "Commented"),
+    "question.handed.over": ("arrow-right-circle", "Handed the question over"),
     "question.undone": ("arrow-uturn-left", "Undid the decision"),
     "question.accept": ("check", "Answered"),
     "question.answer": ("check", "Answered"),
@@ -213,8 +215,7 @@ def left(detail: TaskDetail) -> Told:
 
 
 def near_limit_in(detail: TaskDetail, now: datetime) -> int | None:
-    """Seconds until a run without progress is reported as close to its time limit. `None` if it is reported already, if
-    its progress predicts the end, or if the task does not run."""
+    """Seconds until a run without progress is close to its time limit; `None` if it is, has progress, or is no run."""
     stops = _stops_at(detail, now)
     if stops is None or _ends_at(detail) is not None:
         return None

@@ -158,11 +158,15 @@ CREATE TABLE public.question (
     due_at timestamp with time zone,
     remind_at timestamp with time zone,
     reminded_at timestamp with time zone,
+    handed_to_id integer,
+    handed_group character varying(64) DEFAULT ''::character varying NOT NULL,
+    handed_by_id integer,
     task_id bigint NOT NULL,
     tenant_id bigint NOT NULL,
     CONSTRAINT question_audience_known CHECK (((audience)::text = ANY ((ARRAY['client'::character varying, 'operator'::character varying, 'either'::character varying])::text[]))),
     CONSTRAINT question_closed_iff_not_open CHECK ((((closed_at IS NULL) AND ((state)::text = 'open'::text)) OR ((NOT ((state)::text = 'open'::text)) AND (closed_at IS NOT NULL)))),
     CONSTRAINT question_error_is_no_answer CHECK (((error IS NULL) OR ((state)::text = 'superseded'::text))),
+    CONSTRAINT question_handed_to_one CHECK (((handed_to_id IS NULL) OR ((handed_group)::text = ''::text))),
     CONSTRAINT question_kind_known CHECK (((kind)::text = ANY ((ARRAY['elicitation'::character varying, 'sampling'::character varying, 'roots'::character varying, 'approval'::character varying, 'outcome'::character varying, 'authorization'::character varying])::text[]))),
     CONSTRAINT question_reminded_when_due CHECK (((reminded_at IS NULL) OR (remind_at IS NOT NULL))),
     CONSTRAINT question_response_iff_answered CHECK ((((response IS NOT NULL) AND ((state)::text = 'answered'::text)) OR ((NOT ((state)::text = 'answered'::text)) AND (response IS NULL)))),
@@ -1889,6 +1893,12 @@ ALTER TABLE ONLY public.permit
 
 ALTER TABLE ONLY public.preview
     ADD CONSTRAINT preview_question_id_b9a131ed_fk_question_id FOREIGN KEY (question_id) REFERENCES public.question(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.question
+    ADD CONSTRAINT question_handed_by_id_2bcdcae0_fk_auth_user_id FOREIGN KEY (handed_by_id) REFERENCES public.auth_user(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.question
+    ADD CONSTRAINT question_handed_to_id_2337c180_fk_auth_user_id FOREIGN KEY (handed_to_id) REFERENCES public.auth_user(id) DEFERRABLE INITIALLY DEFERRED;
 
 ALTER TABLE ONLY public.question
     ADD CONSTRAINT question_task_id_703d4710_fk_task_id FOREIGN KEY (task_id) REFERENCES public.task(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;

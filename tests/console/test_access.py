@@ -46,6 +46,8 @@ MATRIX = [
     ("GET", "/inbox/{form}/next", {}, ANSWER),
     ("GET", "/inbox/{approval}/alike", {}, APPROVE),
     ("POST", "/inbox/undo", {"questions": "{approval}"}, APPROVE),
+    ("POST", "/inbox/{form}/comment", {"text": "why?"}, ANSWER),
+    ("GET", "/inbox/{form}/hand-over", {}, ANSWER),
     ("POST", "/inbox/{form}/answer", {"action": "decline"}, ANSWER),
     ("POST", "/inbox/{approval}/decide", {"verdict": "approve"}, APPROVE),
 ]

@@ -22,6 +22,7 @@ from taskhub.control import (
     factors,
     people,
     questions,
+    remarks,
     rules,
     servers,
     tasks,
@@ -79,6 +80,14 @@ USE_CASES: dict[str, tuple[set[str], UseCase]] = {
     "questions.undo_decisions": (
         {"approver", "admin"},
         lambda by, on: questions.undo_decisions(by, [on.approval(by).id]),
+    ),
+    "remarks.comment": (
+        {"operator", "approver", "admin"},
+        lambda by, on: remarks.comment(by, on.form(by), "why?"),
+    ),
+    "remarks.hand_over": (
+        {"approver", "admin"},
+        lambda by, on: remarks.hand_over(by, on.approval(by), person=on.other),
     ),
     "questions.edit_call": (
         {"approver", "admin"},
@@ -239,6 +248,7 @@ READS = {
     "questions.check_edit",
     "questions.closed_to",
     "questions.undoable",
+    "remarks.deciders",
     "questions.why_not",
 }
 NOTHING_ELSEWHERE = {
@@ -308,6 +318,7 @@ def everything(tenant: Any, of: str = "") -> SimpleNamespace:
         tool_name=tool.name,
         person=person.user_id,
         username=person.username,
+        other=reader.username,
         application=application,
         webhook=webhook,
         message=webhooks.test_webhook(shell, webhook),

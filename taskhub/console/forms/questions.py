@@ -6,6 +6,7 @@ same rules. Its inputs are named `f0`, `f1`, …, never after the tool's propert
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from django.utils.html import format_html
 
 from taskhub.core.errors import Invalid
 from taskhub.domain.questions.forms import Field, field_problem
+from taskhub.domain.questions.remarks import MAX_REMARK
 from taskhub.lib import signs
 from taskhub.lib.numbers import whole
 from taskhub.lib.signs import spelled
@@ -167,6 +169,45 @@ class AlikeForm(DecisionForm):
     def refuse(self, error: Invalid) -> None:
         """Show why nothing was decided, beside the reason if that is wrong."""
         self.add_error("reason" if error.data.get("field") == "reason" else None, error.message)
+
+
+class CommentForm(forms.Form):
+    """A comment on a question."""
+
+    text = forms.CharField(
+        required=False,
+        max_length=MAX_REMARK,
+        label="Comment",
+        widget=forms.Textarea(attrs={"rows": 2}),
+        help_text="For the people who see this question; its client and the agent are not told.",
+    )
+
+
+class HandOverForm(forms.Form):
+    """Hands a question over to a person or a group that may answer it: `people` and `groups` are their names."""
+
+    to = forms.ChoiceField(
+        label="To", error_messages={"required": "Choose a person or a group.", "invalid_choice": "Choose one of these."}
+    )
+    text = forms.CharField(
+        required=False,
+        max_length=MAX_REMARK,
+        label="Note (optional)",
+        widget=forms.Textarea(attrs={"rows": 2}),
+        help_text="For the people who see this question.",
+    )
+
+    def __init__(self, data: Any = None, *, people: Sequence[str], groups: Sequence[str]) -> None:
+        super().__init__(data, auto_id="id_hand_%s")
+        options = [(f"person:{name}", spelled(name)) for name in people]
+        options += [(f"group:{name}", f"Group {spelled(name)}") for name in groups]
+        self.fields["to"].choices = [("", "Choose …"), *options]  # type: ignore[attr-defined]
+
+    @property
+    def chosen(self) -> dict[str, str]:
+        """The choice as `control.remarks.hand_over` takes it."""
+        kind, _, name = self.cleaned_data["to"].partition(":")
+        return {kind: name}
 
 
 class RulingForm(forms.Form):

@@ -18,6 +18,7 @@ from heroicons.templatetags.heroicons import heroicon_mini
 
 from taskhub.console.htmx import CONFIG
 from taskhub.console.questions import words_of
+from taskhub.console.remarks import remarks_of
 from taskhub.console.undo import task_of, undo_of
 from taskhub.console.verdict_words import minutes, unknown_words, why_words
 from taskhub.core import permissions as gate
@@ -99,6 +100,7 @@ def icon(name: str, size: int = 20, css: str = "") -> SafeString:
 register.filter("asked", words_of)
 register.filter("task_of", task_of)
 register.filter("undo_of", undo_of)
+register.filter("of_key", remarks_of)
 
 
 @register.simple_tag

@@ -19,10 +19,11 @@ from taskhub.console import content, story
 from taskhub.console.access import page
 from taskhub.console.changes import Changes, changes, line_changes, of_arguments
 from taskhub.console.forms.edits import EditForm
-from taskhub.console.forms.questions import RulingForm
+from taskhub.console.forms.questions import CommentForm, RulingForm
 from taskhub.console.htmx import leave, partial_or_page, wants_partial
 from taskhub.console.questions import words_of
 from taskhub.console.queues import QUEUES, Queue, queue_of
+from taskhub.console.remarks import remarks_on
 from taskhub.console.requests import ConsoleRequest
 from taskhub.console.templatetags.console import past, state_word
 from taskhub.console.undo import tags
@@ -88,7 +89,7 @@ def of_task(request: ConsoleRequest, public_id: str) -> HttpResponse:
 def skip(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Redirect to the question that comes after `pk` in the queue."""
     queue = queue_of(request)
-    return leave(request, queue.address(_next(request, questions.find_question(request.caller, pk), queue)))
+    return leave(request, queue.address(next_in(request, questions.find_question(request.caller, pk), queue)))
 
 
 @require_safe
@@ -109,6 +110,7 @@ def question_state(request: ConsoleRequest, pk: int) -> HttpResponse:
     context = {
         "item": item,
         "votes": queries.votes(pk),
+        "remarks": remarks_on(item),
         "closed": _closed_words(item),
         **_replaced(item),
         **_lost(item),
@@ -298,7 +300,19 @@ def _confirm(request: ConsoleRequest, code: str) -> None:
         confirm(request, code)
 
 
-def _inbox(request: ConsoleRequest, pk: int | None, *, ask: Ask | None = None, status: int = 200) -> HttpResponse:
+def card(request: ConsoleRequest, pk: int, *, status: int = 200, **more: Any) -> HttpResponse:
+    """The question `pk` beside the list, with more for its template."""
+    return _inbox(request, pk, status=status, more=more)
+
+
+def _inbox(
+    request: ConsoleRequest,
+    pk: int | None,
+    *,
+    ask: Ask | None = None,
+    status: int = 200,
+    more: dict[str, Any] | None = None,
+) -> HttpResponse:
     queue = queue_of(request)
     most = queries.SHOWN_DECIDED if queue.name == "decided" else queries.SHOWN
     found = queries.questions(request.person, queue.name, wanted=queue.wanted, after=queue.after, limit=most + 1)
@@ -328,7 +342,7 @@ def _inbox(request: ConsoleRequest, pk: int | None, *, ask: Ask | None = None, s
     if chosen is None:
         return partial_or_page(request, "console/inbox.html", partial, context, status=status)
     try:
-        shown = context | _chosen(request, chosen, ask) | {"alike": _alike(request, chosen, items)}
+        shown = context | _chosen(request, chosen, ask) | {"alike": _alike(request, chosen, items)} | (more or {})
         return partial_or_page(request, "console/inbox.html", partial, shown, status=status)
     except TaskHubError:
         raise
@@ -347,6 +361,8 @@ def _chosen(request: ConsoleRequest, item: InboxItem, ask: Ask | None) -> dict[s
         "refusable": KINDS[item.kind].refusable,
         "ask": ask or _ask(item),
         "votes": queries.votes(item.id),
+        "remarks": remarks_on(item),
+        "comment": CommentForm(auto_id="id_comment_%s"),
         "closed": _closed_words(item),
         "rows": content.rows(item.runs_with),
         "may_edit": item.mine and questions.may_edit(item),
@@ -434,7 +450,7 @@ def _edit_form(item: InboxItem, data: Any) -> EditForm:
     return EditForm(item.asking, schema, item.runs_with, data)
 
 
-def _next(request: ConsoleRequest, item: InboxItem, queue: Queue) -> int | None:
+def next_in(request: ConsoleRequest, item: InboxItem, queue: Queue) -> int | None:
     """The id of the question after `item` in the queue; after the last one, of the first. `None` if it is empty."""
     name = "mine" if queue.name == "decided" else queue.name
     found = queries.following(request.person, name, wanted=queue.wanted, after=item.id)
@@ -529,7 +545,7 @@ def _settled(
     call = f"{item.tool_name} ({item.called})" if item.called else item.tool_name
     tell(request, f"{call} for {item.client}: {words}", extra_tags=tags(item.public_id, undoable))
     queue = queue_of(request)
-    following = then or _next(request, item, queue)
+    following = then or next_in(request, item, queue)
     address = queue.address(following)
     if not wants_partial(request):
         return leave(request, address)

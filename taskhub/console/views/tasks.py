@@ -17,6 +17,7 @@ from taskhub.console.changes import Changes, of_arguments
 from taskhub.console.forms.filters import TaskFilters
 from taskhub.console.forms.questions import ReasonForm
 from taskhub.console.htmx import partial_or_page
+from taskhub.console.remarks import remarks_by_key
 from taskhub.console.requests import ConsoleRequest
 from taskhub.console.shared import shared
 from taskhub.console.templatetags.console import LOOKS, WAITING, state_word
@@ -231,6 +232,8 @@ def _task_context(request: ConsoleRequest, public_id: str) -> dict[str, Any]:
             }
         case "timeline":
             context |= {"timeline": story.timeline(found, now), "moments": story.moments(found.events)}
+        case "questions":
+            context["remarks"] = remarks_by_key(task.id)
         case "log":
             context["log"] = _log(found, skip)
         case "wire":

@@ -77,6 +77,11 @@ EVENTS: Final[dict[str, Shape]] = {
         " closed the question, which is open again.",
         after="key kind verdict reopened",
     ),
+    "question.commented": Shape("A person commented on a question that is open.", after="key kind"),
+    "question.handed.over": Shape(
+        "A person handed an open question over, to a `person` or to a `group`. Who may answer it is as before.",
+        after="key kind person? group?",
+    ),
     "question.edited": Shape(
         "A person changed arguments of a call that waits for approval: `edited` names those that differ from what the"
         " client sent. The question `key` is closed; `asked` is the one about the call as it is now.",

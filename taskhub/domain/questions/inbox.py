@@ -111,6 +111,11 @@ class InboxItem:
     reminded_at: datetime | None
     obstacle: Obstacle
     message: str
+    handed_to: str
+    """The person to whom it was handed over; empty if it was not."""
+    handed_group: str
+    """The group to whom it was handed over."""
+    handed_to_me: bool
     last_actor: str
     last_verdict: str
     not_counted: str = ""

@@ -48,7 +48,7 @@ CASE WHEN q.state <> 'open' THEN 'closed'
      ELSE {barred} END
 */
 /* fragment: mine
-(q.closed_at IS NULL AND {obstacle} = '')
+(q.closed_at IS NULL AND {obstacle} = '' AND q.handed_by_id IS DISTINCT FROM :user)
 */
 /* fragment: inbox_columns
 q.id, t.id AS task_id, t.public_id, t.tool_name, s.name AS server, c.name AS client, t.state AS task_state,
@@ -56,6 +56,8 @@ t.created_at AS made_at, t.left_at, q.key, q.kind, q.state, q.params::text AS as
 left(t.arguments::text, :arguments) AS arguments,
 q.audience, q."group", q.quorum, v.approvals, q.opened_at, q.closed_at, q.due_at, q.reminded_at,
 CASE WHEN q.state <> 'open' THEN 'closed' WHEN v.by_person THEN 'decided' ELSE {barred} END AS obstacle, t.message,
+coalesce((SELECT u.username FROM auth_user AS u WHERE u.id = q.handed_to_id), '') AS handed_to, q.handed_group,
+coalesce(q.handed_to_id = :user, false) AS handed_to_me,
 coalesce(v.actor, '') AS last_actor, coalesce(v.verdict, '') AS last_verdict,
 CASE WHEN q.kind = 'approval' AND q.state = 'answered' THEN coalesce((
     SELECT CASE WHEN o.params #>> '{decided,again}' = 'true' THEN 'rules_changed' ELSE o.params ->> 'asked_again' END
@@ -115,7 +117,7 @@ JOIN (
                row_number() OVER (same ORDER BY q.opened_at, q.id) AS place
         FROM question AS q
         LEFT JOIN task AS t ON t.id = q.task_id
-        WHERE q.tenant_id = :tenant AND q.closed_at IS NULL AND (:everything OR {obstacle} = '') AND {wanted}
+        WHERE q.tenant_id = :tenant AND q.closed_at IS NULL AND (:everything OR {mine}) AND {wanted}
         WINDOW same AS (PARTITION BY coalesce(q.alike, int8send(q.id)))
     ) AS o
     WHERE (o.alike < :fold OR o.place = 1)
@@ -159,6 +161,26 @@ WHERE q.id = :question LIMIT 1;
 SELECT e.reason FROM question AS q
 JOIN event AS e ON e.task_id = q.task_id AND e.action = 'question.edited' AND e.after ->> 'asked' = q.key
 WHERE q.id = :question LIMIT 1;
+
+-- write: remark(question bigint, words text, handed boolean, to_person bigint, to_group text, user bigint, most int,
+--     who text) -> RemarkOutcome
+SELECT remark(:question, :words, :handed, :to_person, :to_group, :user, :most, :who);
+
+-- read fresh: remarks(task bigint) -> list[Remark]
+SELECT e.after ->> 'key' AS key, e.actor, e.at, e.reason AS text, e.action = 'question.handed.over' AS handed,
+       coalesce(e.after ->> 'person', '') AS person, coalesce(e.after ->> 'group', '') AS "group"
+FROM event AS e WHERE e.task_id = :task AND e.action IN ('question.commented', 'question.handed.over')
+ORDER BY e.id;
+
+-- read fresh: able(question bigint, roles text[]) -> list[Able]
+-- The people who may answer the question and have not decided on it.
+SELECT u.id AS user_id, u.username AS name, m.groups FROM question AS q
+JOIN membership AS m ON m.tenant_id = q.tenant_id
+JOIN auth_user AS u ON u.id = m.user_id
+WHERE q.id = :question AND q.state = 'open' AND u.is_active AND m.role = any(:roles)
+  AND (q."group" = '' OR q."group" = any(m.groups)) AND th_barred(q.id, u.id) = ''
+  AND NOT EXISTS (SELECT FROM decision AS d WHERE d.question_id = q.id AND d.user_id = u.id)
+ORDER BY u.username;
 
 -- read fresh: question_votes(question bigint) -> list[Vote]
 SELECT d.actor, d.verdict, d.reason, d.door, d.at, d.second_factor, d.undo_until

@@ -337,6 +337,27 @@ class Migration(migrations.Migration):
                 ("remind_at", models.DateTimeField(null=True)),
                 ("reminded_at", models.DateTimeField(null=True)),
                 (
+                    "handed_to",
+                    models.ForeignKey(
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                ("handed_group", models.CharField(db_default="", max_length=64)),
+                (
+                    "handed_by",
+                    models.ForeignKey(
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
                     "task",
                     models.ForeignKey(
                         db_index=False,
@@ -1704,6 +1725,13 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(("reminded_at__isnull", True), ("remind_at__isnull", False), _connector="OR"),
                 name="question_reminded_when_due",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="question",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("handed_to__isnull", True), ("handed_group", ""), _connector="OR"),
+                name="question_handed_to_one",
             ),
         ),
         migrations.AddConstraint(

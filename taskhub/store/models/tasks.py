@@ -209,6 +209,10 @@ class Question(models.Model):
     remind_at = models.DateTimeField(null=True)
     """Of an approval: when people are reminded of it if they have not decided (`core.rules.Rule.remind_minutes`)."""
     reminded_at = models.DateTimeField(null=True)
+    handed_to = models.ForeignKey("auth.User", models.SET_NULL, null=True, related_name="+", db_index=False)
+    handed_group = models.CharField(max_length=64, db_default="")
+    """The person or group to whom `handed_by` handed it over, while it is open; others may still answer it."""
+    handed_by = models.ForeignKey("auth.User", models.SET_NULL, null=True, related_name="+", db_index=False)
 
     class Meta:
         db_table = "question"
@@ -239,6 +243,9 @@ class Question(models.Model):
             ),
             models.CheckConstraint(
                 condition=Q(reminded_at__isnull=True) | Q(remind_at__isnull=False), name="question_reminded_when_due"
+            ),
+            models.CheckConstraint(
+                condition=Q(handed_to__isnull=True) | Q(handed_group=""), name="question_handed_to_one"
             ),
         ]
         indexes = [

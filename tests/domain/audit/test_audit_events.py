@@ -25,6 +25,7 @@ from taskhub.domain.audit.record import record_event
 from taskhub.domain.permits.writes import redeem_permit
 from taskhub.domain.questions.answer import answer_question, decide_approval, rule_outcome, undo_decision
 from taskhub.domain.questions.previews import failed
+from taskhub.domain.questions.remarks import comment, hand_over
 from taskhub.domain.sessions import writes as sessions
 from taskhub.domain.tasks import callers, checks, edits, previews, run
 from taskhub.domain.tasks.cancel import request_cancel
@@ -56,6 +57,8 @@ IN_DATABASE = {
     "question.asked",
     "question.edited",
     "question.undone",
+    "question.commented",
+    "question.handed.over",
     "question.undecided",
     "question.reminded",
     "question.previewed",
@@ -201,6 +204,8 @@ def test_everything_the_database_records_has_its_shape(transactional_db: None) -
     decide_approval(again.id, question, approve=True, actor=approver, undo_seconds=60)
     assert question.id is not None
     undo_decision(again.id, question.id, actor=approver)
+    comment(again.id, question.id, "why?", actor=approver)
+    hand_over(again.id, question.id, "", person=None, group="ops", actor=approver)
     digest = hashlib.sha256(b'{"text":"hello"}').hexdigest()
     redeem_permit(task.public_id, context_id=careful.context.pk, arguments_sha256=digest, actor=careful.actor)
     bypass = Bypass(1, "Outage", "ada", datetime.now(UTC), datetime.now(UTC))

@@ -69,7 +69,7 @@ def test_those_selected_are_decided_and_the_next_comes(tenant: Any, sign_in: Log
     assert "deploy: 2 calls approved." in response.content.decode()
     response = mia.post(url, {"verdict": "reject", "question": ids[1:4], "reason": "no"}, follow=True)
     said = response.content.decode()
-    assert "2 calls rejected. 1 call had been decided by others or ended before." in said
+    assert f"2 calls rejected. 1 call: Already approved by {Decision.objects.earliest('id').actor}." in said
     # Two are left: each is a question of its own.
     assert response.redirect_chain == [(f"/inbox/{ids[4]}/?tool=deploy", 302)]
     assert mia.post(url, {"verdict": "approve", "question": ids[4:]})["Location"] == "/inbox/?tool=deploy"
@@ -77,6 +77,18 @@ def test_those_selected_are_decided_and_the_next_comes(tenant: Any, sign_in: Log
         ("approve", "release"), ("approve", "release"), ("reject", "no"), ("reject", "no"), ("approve", ""),
         ("approve", ""),
     ]  # fmt: skip
+
+
+def test_it_says_who_was_faster_and_with_what(tenant: Any, sign_in: Login) -> None:
+    questions = deploys(tenant, 4)
+    ids = [question.pk for question in questions]
+    ann, bea = make_person(Role.APPROVER, tenant), make_person(Role.APPROVER, tenant)
+    sign_in(ann).post(f"/inbox/{ids[0]}/alike", {"verdict": "reject", "reason": "no", "question": ids[:2]})
+    mia = sign_in(bea)
+    said = mia.post(f"/inbox/{ids[0]}/alike", {"verdict": "approve", "question": ids}, follow=True).content.decode()
+    assert f"deploy: 2 calls approved. 2 calls: Already rejected by {ann.username}." in said
+    said = mia.post(f"/inbox/{ids[0]}/decide", {"verdict": "approve"}, follow=True).content.decode()
+    assert f"Already rejected by {ann.username}." in said
 
 
 def test_what_is_decided_by_itself_has_no_such_page(tenant: Any, sign_in: Login) -> None:

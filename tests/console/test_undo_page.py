@@ -100,7 +100,7 @@ def test_too_late_is_said_and_changes_nothing(tenant: Any, sign_in: Login, setti
     assert "Approved. The tool runs now." in page
     assert "data-undo" not in page
     shown = mia.post("/inbox/undo", {"questions": str(question.pk)}, follow=True).content.decode()
-    assert "Too late to undo: the decision counts." in shown
+    assert "Too late to undo: the decision counts, and the call is queued." in shown
     assert Task.objects.get().state == State.QUEUED
     ben = sign_in(make_person(Role.APPROVER, tenant))
     shown = ben.post("/inbox/undo", {"questions": str(question.pk)}, follow=True).content.decode()

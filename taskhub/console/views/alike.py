@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,10 +19,11 @@ from taskhub.console.htmx import leave
 from taskhub.console.queues import Queue, queue_of
 from taskhub.console.requests import ConsoleRequest
 from taskhub.console.undo import tags
-from taskhub.console.views.inbox import would_wait
+from taskhub.console.views.inbox import closed_words, would_wait
 from taskhub.control import questions
 from taskhub.core import calls
 from taskhub.core.errors import Invalid
+from taskhub.core.states import QuestionState
 from taskhub.domain.questions import inbox
 from taskhub.domain.questions.answer import AnswerOutcome
 from taskhub.domain.questions.inbox import InboxItem
@@ -74,24 +76,27 @@ def alike(request: ConsoleRequest, pk: int) -> HttpResponse:
         return _page(request, item, queue, form, status=422)
     approve = form.cleaned_data["verdict"] == "approve"
     try:
+        closed = {one.id for one in _picked(request, form) if one.state is not QuestionState.OPEN}
         outcomes = questions.decide_alike(
             request.caller, form.picked, approve=approve, reason=form.cleaned_data["reason"]
         )
     except Invalid as error:
         form.refuse(error)
         return _page(request, item, queue, form, status=422)
-    told, late = [], sum(outcomes[each] for each in (AnswerOutcome.LATE, AnswerOutcome.UNKNOWN))
+    decided = _picked(request, form)
+    told = []
     if done := outcomes[AnswerOutcome.ANSWERED]:
         told.append(f"{_calls(done)} {'approved' if approve else 'rejected'}.")
     if counted := outcomes[AnswerOutcome.COUNTED]:
         told.append(f"Your approval counts for {_calls(counted)}, and others have to approve too.")
-    if late:
-        told.append(f"{_calls(late)} had been decided by others or ended before.")
+    # Who was faster, and with what.
+    me = request.person.username
+    others = Counter(closed_words(one) for one in decided if one.id in closed or one.last_actor != me)
+    told += [f"{_calls(count)}: {words}." for words, count in others.items() if words]
     if twice := outcomes[AnswerOutcome.TWICE]:
         told.append(f"{_calls(twice)} you had decided already.")
     if barred := outcomes[AnswerOutcome.BARRED]:
         told.append(f"{_calls(barred)} you may not decide any more.")
-    decided = [questions.find_question(request.caller, question_id) for question_id in form.picked]
     messages.add_message(
         request,
         messages.SUCCESS if done or counted else messages.INFO,
@@ -104,6 +109,11 @@ def alike(request: ConsoleRequest, pk: int) -> HttpResponse:
     if len(together := questions.find_alike(request.caller, following)) >= inbox.FOLD:
         return leave(request, queue.of(together[0]))
     return leave(request, queue.address(following.id))
+
+
+def _picked(request: ConsoleRequest, form: AlikeForm) -> list[InboxItem]:
+    most = form.picked[: inbox.SHOWN]
+    return [questions.find_question(request.caller, question_id) for question_id in dict.fromkeys(most)]
 
 
 def _calls(count: int) -> str:

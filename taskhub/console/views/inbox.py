@@ -111,7 +111,7 @@ def question_state(request: ConsoleRequest, pk: int) -> HttpResponse:
         "item": item,
         "votes": queries.votes(pk),
         "remarks": remarks_on(item),
-        "closed": _closed_words(item),
+        "closed": closed_words(item),
         **_replaced(item),
         **_lost(item),
     }
@@ -363,7 +363,7 @@ def _chosen(request: ConsoleRequest, item: InboxItem, ask: Ask | None) -> dict[s
         "votes": queries.votes(item.id),
         "remarks": remarks_on(item),
         "comment": CommentForm(auto_id="id_comment_%s"),
-        "closed": _closed_words(item),
+        "closed": closed_words(item),
         "rows": content.rows(item.runs_with),
         "may_edit": item.mine and questions.may_edit(item),
         "why_not": questions.why_not(request.caller, item),
@@ -505,7 +505,7 @@ def _undecidable(item: InboxItem) -> dict[str, int]:
     return {"able": left, "needed": needed} if left is not None and left < needed else {}
 
 
-def _closed_words(item: InboxItem) -> str:
+def closed_words(item: InboxItem) -> str:
     """How a closed question ended, as a sentence; empty while it is open."""
     if item.state is QuestionState.OPEN:
         return ""
@@ -541,7 +541,7 @@ def _settled(
     if outcome in (AnswerOutcome.LATE, AnswerOutcome.TWICE, AnswerOutcome.UNKNOWN):
         tell = messages.info
         item = questions.find_question(request.caller, item.id)
-        words = "You have already decided this." if outcome is AnswerOutcome.TWICE else f"{_closed_words(item)}."
+        words = "You have already decided this." if outcome is AnswerOutcome.TWICE else f"{closed_words(item)}."
     call = f"{item.tool_name} ({item.called})" if item.called else item.tool_name
     tell(request, f"{call} for {item.client}: {words}", extra_tags=tags(item.public_id, undoable))
     queue = queue_of(request)

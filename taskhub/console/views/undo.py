@@ -10,9 +10,11 @@ from taskhub.console.access import page
 from taskhub.console.htmx import leave
 from taskhub.console.queues import queue_of
 from taskhub.console.requests import ConsoleRequest
+from taskhub.console.templatetags.console import past, state_word
 from taskhub.control import questions
+from taskhub.core.states import QuestionState
 from taskhub.domain.questions import inbox
-from taskhub.domain.questions.inbox import UndoOutcome
+from taskhub.domain.questions.inbox import InboxItem, UndoOutcome
 from taskhub.lib.numbers import whole
 
 
@@ -29,9 +31,7 @@ def undo(request: ConsoleRequest) -> HttpResponse:
     if done:
         told.append("Undone: it waits for a decision again." if total == 1 else f"Undone for {done} of {total} calls.")
     if late := outcomes[UndoOutcome.LATE]:
-        told.append(
-            "Too late to undo: the decision counts." if total == 1 else f"Too late for {late}: these decisions count."
-        )
+        told.append(f"Too late to undo{f' {late} of them' if total > 1 else ''}: {_since(first)}")
     if outcomes[UndoOutcome.UNKNOWN]:
         told.append("What you have not decided, you cannot undo.")
     tell = messages.success if done else messages.info
@@ -40,3 +40,10 @@ def undo(request: ConsoleRequest) -> HttpResponse:
     if len(together := questions.find_alike(request.caller, first)) >= inbox.FOLD and total > 1:
         return leave(request, queue.of(together[0]))
     return leave(request, queue.address(first.id))
+
+
+def _since(item: InboxItem) -> str:
+    """What has happened since the decision, as the end of a sentence."""
+    if item.last_actor and item.state is QuestionState.OPEN:
+        return f"{item.last_actor} has {past(item.last_verdict)} it since."
+    return f"the decision counts, and the call is {state_word(item.task_state)}."

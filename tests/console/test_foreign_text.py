@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from taskhub.console.content import rows
-from taskhub.console.templatetags.console import foreign, foreign_lines, spelled
+from taskhub.console.foreign import foreign, foreign_lines, foreign_part, spelled
 from taskhub.core.states import QuestionKind
 from taskhub.lib.signs import invisible
 from taskhub.store.models import AuthContext, Event, Offer, Question, Server, TaskLog, Tenant, Tool, Worker
@@ -32,9 +32,48 @@ def test_marks_stand_where_the_characters_stand() -> None:
     assert ">↵×60</span>" in foreign("a" + "\n" * 60 + "b")
     assert foreign_lines("a\nb") == "a\nb"
     assert foreign("plain <b>") == "plain &lt;b&gt;"
-    assert foreign("שלום") == "<bdi>שלום</bdi>"
     assert (foreign(None), foreign(0)) == ("", "0")
-    assert spelled(f"a{RLO}b") == "a[U+202E]b"
+    assert spelled(f"a{RLO}b\nc") == "a[U+202E]b↵c"
+
+
+def bare(html: str) -> str:
+    """The HTML without attributes that say what a mark is, and marks as `{…}`."""
+    html = re.sub(r'<span class="sign" [^>]*>(.*?)</span>', r"{\1}", html)
+    return re.sub(r'<span class="(\w+)">', r"<\1>", html).replace("</span>", "</>")
+
+
+def test_text_from_right_to_left_stays_where_it_is_stored() -> None:
+    for text, html in {
+        "שלום": '<bdi dir="rtl">שלום</bdi>',
+        "pay אבג 100 to b": '<bdi dir="ltr">pay <bdi dir="rtl">אבג</bdi> 100 to b</bdi>',
+        "אבג 1 - 2 x דהו": '{←}<bdi dir="rtl">אבג <bdi dir="ltr">1 - 2 x</bdi> דהו</bdi>',
+        "(א": '<bdi dir="rtl">(א</bdi>',
+        "1 א\u05b8 2": '{←}<bdi dir="rtl"><bdi dir="ltr">1</bdi> א\u05b8 <bdi dir="ltr">2</bdi></bdi>',
+    }.items():
+        assert bare(foreign(text)) == html
+    assert bare(foreign_lines("a\nא b\n\n\n\n\n\nc")) == ('a\n{←}<bdi dir="rtl">א <bdi dir="ltr">b</bdi></bdi>{↵×5}\nc')
+
+
+def test_what_is_taken_for_something_else_has_a_mark() -> None:
+    for text, html in {
+        "pаypal now": "<bdi><odd>pаypal</>{Latin + Cyrillic} now</bdi>",
+        "рау now": "<bdi><odd>рау</>{Cyrillic} now</bdi>",
+        "Привет, рау": "<bdi>Привет, рау</bdi>",
+        "𝐚𝐝𝐦𝐢𝐧": "<bdi><odd>𝐚𝐝𝐦𝐢𝐧</>{Mathematical}</bdi>",
+        "a\U000e0041\U000e0042b": "<bdi>a{tags: AB}b</bdi>",
+        "e" + "\u0301" * 9: "<bdi>é\u0301\u0301\u0301{5 marks}</bdi>".replace("é", "e\u0301"),
+        " a  b     c ": "{␣}a<blanks>  </>b{␣×5}c{␣}",
+        "   ": "{␣×3}",
+    }.items():
+        assert bare(foreign(text)) == html, ascii(text)
+    assert foreign_part(" by ") == " by "
+    assert 'aria-label="the word before mixes Latin and Cyrillic: а U+0430"' in foreign("pаypal")
+
+
+def test_of_a_long_text_the_rest_is_counted() -> None:
+    assert foreign("x" * 12, 10) == "x" * 12
+    assert bare(foreign("word " * 300, 100)).endswith("{␣} <faint>… 1,400 more</>")
+    assert spelled("word " * 300, 99).endswith("word… 1,401 more")
 
 
 def test_a_page_shows_so_much_of_a_text_and_says_that_there_is_more() -> None:

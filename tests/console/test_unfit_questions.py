@@ -117,7 +117,7 @@ def test_a_stored_question_that_cannot_be_drawn_leaves_the_inbox_to_the_others(
 def test_a_stored_question_that_nobody_can_answer_says_why(operator: Any, tenant: Any, what: str) -> None:
     _, question = stored(tenant, STORED[what])
     page = operator.get(f"/inbox/{question.pk}/").content.decode()
-    assert f"What the tool asks cannot be shown. {UNANSWERABLE[what]}" in html.unescape(page)
+    assert f"What the tool asks cannot be shown. {UNANSWERABLE[what]}" in html.unescape(page).replace("<bdi>", "")
     assert 'value="accept"' not in page
     assert 'value="decline"' in page
     response = operator.post(f"/inbox/{question.pk}/answer", {"action": "accept", "f0": "1"})

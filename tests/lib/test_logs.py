@@ -68,7 +68,7 @@ def test_a_line_of_text_stays_one_whatever_is_in_it(caplog: pytest.LogCaptureFix
         logger.exception("%s had no effect", "a\n2026-01-01 00:00:00,000 ERROR   taskhub: \x1b[2J all is lost\r\u202e")
     first, second, *middle, last = caplog.text.splitlines()
     assert first.endswith(
-        "ERROR   taskhub.somewhere: a 2026-01-01 00:00:00,000 ERROR   taskhub: [U+001B][2J all is lost[U+000D][U+202E]"
+        "ERROR   taskhub.somewhere: a↵2026-01-01 00:00:00,000 ERROR   taskhub: [U+001B][2J all is lost[U+000D][U+202E]"
         " had no effect"
     )
     assert second == "  Traceback (most recent call last):"

@@ -25,7 +25,9 @@ def test_every_control_and_every_sign_that_turns_text_is_seen() -> None:
             assert invisible(f"a{sign}b") == [(1, sign)], f"U+{number:04X}"
 
 
-@pytest.mark.parametrize("text", ["plain", "Grüße, 世界", "שלום", "a\tb\nc", FAMILY, HEART, "10\u202f000\u00a0€"])
+@pytest.mark.parametrize(
+    "text", ["plain", "Grüße, 世界", "שלום", "a\tb\nc", FAMILY, HEART, "10\u202f000\u00a0€", "1\ufe0f\u20e3", "שָׁ", "ế"]
+)
 def test_what_is_seen_stays_as_it_is(text: str) -> None:
     assert invisible(text) == []
     assert list(pieces(text, lines=True)) == [(text, 0)]
@@ -43,10 +45,20 @@ def test_pieces_keep_the_stored_order_and_count_repeats() -> None:
     assert list(pieces("", lines=True)) == []
 
 
+def test_tags_and_heaped_marks_are_one_piece() -> None:
+    heap = "\u0301\u0316" * 6
+    assert list(pieces(f"a{heap}b", lines=True)) == [(f"a{heap[:4]}", 0), (heap[4:], 1), ("b", 0)]
+    assert list(pieces("\u0301a", lines=True)) == [("\u0301", 1), ("a", 0)]
+    assert list(pieces("x\U000e0068\U000e0069", lines=True)) == [("x", 0), ("\U000e0068\U000e0069", 1)]
+    assert spelled(f"a{heap}b\U000e0068\U000e0069\t\ue000\ud800") == f"a{heap[:4]}[8 marks]b[tags: hi]⇥[U+E000][U+D800]"
+    assert list(pieces(" " * 9 + "a", lines=False, blanks=True)) == [(" ", 9), ("a", 0)]
+    assert list(pieces(" " * 9 + "a", lines=False)) == [(" " * 9 + "a", 0)]
+
+
 def test_names_and_plain_spelling() -> None:
     assert name_of(RLO) == "right-to-left override"
     assert name_of("\x07") == "invisible character"
-    assert spelled(f"a{RLO}b\nc") == "a[U+202E]b c"
+    assert spelled(f"a{RLO}b\nc") == "a[U+202E]b↵c"
 
 
 def test_json_stays_the_same_json() -> None:

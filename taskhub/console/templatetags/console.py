@@ -16,6 +16,7 @@ from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from heroicons.templatetags.heroicons import heroicon_mini
 
+from taskhub.console.foreign import foreign, foreign_lines, foreign_part, number, spelled
 from taskhub.console.htmx import CONFIG
 from taskhub.console.questions import words_of
 from taskhub.console.remarks import remarks_of
@@ -161,7 +162,7 @@ def sentence(asking: Asking) -> SafeString:
         "",
         "{}",
         (
-            (format_html('<span class="given">{}</span>', foreign(part)) if value else foreign(part),)
+            (format_html('<span class="given">{}</span>', foreign(part)) if value else foreign_part(part),)
             for part, value in asking.sentence
         ),
     )
@@ -230,7 +231,7 @@ def since(at: datetime) -> SafeString:
 @register.simple_tag
 def told(parts: Iterable[Any]) -> SafeString:
     """A sentence of `console.story`, with its times drawn by `since` and `ago`."""
-    shown = (foreign(p) if isinstance(p, str) else since(p.at) if p.spent else ago(p.at) for p in parts)
+    shown = (foreign_part(p) if isinstance(p, str) else since(p.at) if p.spent else ago(p.at) for p in parts)
     return mark_safe("".join(shown))  # noqa: S308 - every part is escaped
 
 
@@ -373,70 +374,12 @@ def _prose(code: str | None, name: str | None) -> str:
     return f"<code>{code}</code>" if code else f"<b>{name}</b>"
 
 
-MOST_SHOWN: Final = 200_000
-"""How many characters of one text a page shows."""
-MOST_MARKS: Final = 1_000
-"""How many marks for invisible characters a page shows in one text, because a mark is much longer than its character.
-Several equal characters in a row share one mark."""
-SHOWN_AS: Final = {"\n": "\u21b5", "\t": "\u21e5"}
+register.filter(foreign)
+register.filter(foreign_lines)
+register.filter(spelled)
 
 
-@register.filter
-def foreign(text: Any) -> SafeString:
-    """Foreign text (of clients, servers and tools) on one line, unchanged. Invisible characters and line breaks are
-    drawn as marks with a name; right-to-left text is isolated from its surroundings."""
-    return _foreign(text, lines=False)
-
-
-@register.filter
-def foreign_lines(text: Any) -> SafeString:
-    """Like `foreign`, but keeps line breaks and tabs, for elements whose CSS shows them."""
-    return _foreign(text, lines=True)
-
-
-@register.filter
-def spelled(text: Any) -> str:
-    """Like `foreign`, but without markup, for attributes, options and the title of the page."""
-    return signs.spelled("" if text is None else str(text))
-
-
-def _foreign(text: Any, *, lines: bool) -> SafeString:
-    text = "" if text is None else str(text).replace("\r\n", "\n")
-    parts, marks, done = [], 0, 0
-    for piece, times in signs.pieces(text[:MOST_SHOWN], lines=lines):
-        marks += times > 0
-        if marks > MOST_MARKS:
-            break
-        parts.append(_sign(piece, times) if times else str(escape(piece)))
-        done += len(piece) * (times or 1)
-    if done < len(text):
-        parts.append(
-            format_html(' <span class="faint">… {} more characters are not shown</span>', number(len(text) - done))
-        )
-    shown = "".join(parts)
-    # ASCII text cannot change the direction of the surrounding text.
-    return mark_safe(shown if text.isascii() else f"<bdi>{shown}</bdi>")  # noqa: S308 - escaped piece by piece
-
-
-def _sign(sign: str, times: int) -> str:
-    code = signs.code_point(sign)
-    label = signs.name_of(sign) if sign in SHOWN_AS else f"{code} {signs.name_of(sign)}"
-    return format_html(
-        '<span class="sign" role="img" aria-label="{}{}" title="{}">{}{}</span>',
-        label,
-        f", {times} times" if times > 1 else "",
-        label,
-        SHOWN_AS.get(sign, code),
-        f"×{times}" if times > 1 else "",
-    )
-
-
-@register.filter
-def number(value: float | None) -> str:
-    """The number with separators between thousands, and decimals only if it has any."""
-    if value is None:
-        return ""
-    return f"{int(value):,}" if float(value) == int(value) else f"{value:,.2f}"
+register.filter(number)
 
 
 @register.filter

@@ -21,7 +21,8 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from taskhub.console.templatetags.console import foreign, icon
+from taskhub.console.foreign import foreign
+from taskhub.console.templatetags.console import icon
 
 register = template.Library()
 

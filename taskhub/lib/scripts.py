@@ -1,0 +1,106 @@
+"""Words that mix scripts, or are written in letters that look like Latin ones: `pаypal` with a Cyrillic `а`.
+
+A script is the first word of a letter's name in Unicode (`CYRILLIC SMALL LETTER A`), which Python knows; its table of
+scripts it does not.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+_WORD: Final = re.compile(r"[^\W_]+")
+_TOGETHER: Final = frozenset({"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC", "KATAKANA-HIRAGANA"})
+"""Scripts that are written together, and with Latin letters among them."""
+_FORMS: Final = {
+    "MATHEMATICAL": "Mathematical",
+    "DOUBLE-STRUCK": "Mathematical",
+    "SCRIPT": "Mathematical",
+    "BLACK-LETTER": "Mathematical",
+    "FULLWIDTH": "Fullwidth",
+}
+"""Letters of another form, by the first word of their names; all of them look like Latin ones."""
+_NO_SCRIPTS: Final = frozenset({"MODIFIER", "MICRO", "FEMININE", "MASCULINE", "KELVIN", "ANGSTROM", "OHM", "COMBINING"})
+"""First words of the names of letters that belong to no script."""
+_OF_FORMULAS: Final = frozenset("μΔπΩλΣθφ")
+"""Greek letters that stand beside Latin ones in units and formulas."""
+OF_FORMULA: Final = 3
+"""The longest word that is taken for a unit or a part of a formula."""
+_LIKE_LATIN: Final = frozenset(
+    "асԁеһіјӏорԛѕухѵԝүАВЕЅІЈКМНОРСТУХԚԜҮ"  # Cyrillic
+    "ονικρυχαγτΑΒΕΖΗΙΚΜΝΟΡΤΥΧ"  # Greek
+    "օոսցհզյՕՍՏԼ"  # Armenian
+)
+
+
+class Odd(NamedTuple):
+    """A word of the text, from `start` to `end`, and the scripts of its letters: several ones, or one whose letters all
+    look like Latin ones. `letters` are those that are not Latin."""
+
+    start: int
+    end: int
+    scripts: tuple[str, ...]
+    letters: str
+
+    @property
+    def short(self) -> str:
+        """The scripts, such as `Latin + Cyrillic`."""
+        return " + ".join(self.scripts)
+
+    @property
+    def label(self) -> str:
+        """The scripts and the odd letters, as a phrase about the word before."""
+        which = ", ".join(f"{one} U+{ord(one):04X}" for one in dict.fromkeys(self.letters[:20]))
+        begin = "mixes" if len(self.scripts) > 1 else "looks Latin, but is"
+        return f"the word before {begin} {' and '.join(self.scripts)}: {which}"
+
+
+def odd_words(text: str) -> Iterator[Odd]:
+    """The words of the text that mix scripts, and those of letters that only look Latin where no other letter of the
+    text shows that its script is meant."""
+    if text.isascii():
+        return
+    found = [(word.start(), word.end(), word[0]) for word in _WORD.finditer(text) if not word[0].isascii()]
+    known = {script_of(letter) for _, _, word in found for letter in word}
+    meant = {script_of(letter) for _, _, word in found for letter in word if not _like_latin(letter, known)}
+    for start, end, word in found:
+        seen = word if len(word) > OF_FORMULA else "".join(letter for letter in word if letter not in _OF_FORMULAS)
+        scripts = sorted({name for letter in seen if (name := script_of(letter))})
+        scripts = [name for name in scripts if name.upper() not in _TOGETHER]
+        if len(scripts) > 1:
+            order = sorted(scripts, key=lambda name: name != "Latin")
+        elif scripts and scripts[0] != "Latin" and scripts[0] not in meant and _letters(word) > 1:
+            order = scripts
+        else:
+            continue
+        letters = "".join(letter for letter in word if script_of(letter) not in ("", "Latin"))
+        yield Odd(start, end, tuple(order), letters)
+
+
+@functools.lru_cache(maxsize=4096)
+def script_of(letter: str) -> str:
+    """The script of a letter, such as `Latin`; empty for what is no letter, or of no script that is listed."""
+    if letter.isascii():
+        return "Latin" if letter.isalpha() else ""
+    if unicodedata.category(letter)[0] != "L":
+        return ""
+    name = unicodedata.name(letter, "")
+    first = name.split(" ", 1)[0]
+    if first in _FORMS:
+        return _FORMS[first]
+    return first.capitalize() if (first not in _NO_SCRIPTS and " LETTER " in name) or first in _TOGETHER else ""
+
+
+def _letters(word: str) -> int:
+    return sum(letter.isalpha() or bool(script_of(letter)) for letter in word)
+
+
+def _like_latin(letter: str, known: set[str]) -> bool:
+    """Whether the letter looks like a Latin one. Fullwidth letters do not, in a text with East Asian ones."""
+    script = script_of(letter)
+    if script == "Fullwidth":
+        return not known & {"Cjk", "Hiragana", "Katakana", "Hangul"}
+    return letter in _LIKE_LATIN or script in _FORMS.values() or script == "Cherokee"

@@ -287,7 +287,7 @@ def duration(value: timedelta | float | None) -> str:
 @register.filter
 def state_word(state: str) -> str:
     """The word for a state or an outcome, for use within a sentence."""
-    return WORDS_OF_STATES.get(state, str(state))
+    return WORDS_OF_STATES.get(state) or spelled(state)
 
 
 SAID: Final = {
@@ -303,7 +303,7 @@ SAID: Final = {
 @register.filter
 def said(status: str) -> str:
     """The last status of a server's task, for use within a sentence."""
-    return SAID.get(status, str(status))
+    return SAID.get(status) or spelled(status)
 
 
 NOT_COUNTED: Final = {

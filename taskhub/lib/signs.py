@@ -26,6 +26,7 @@ _LISTED: Final = (
     "\ud800-\uf8ff\ufdd0-\ufdef\ufffe\uffff\U0001d159\U00013441\U00013442\U00016fe4\U000f0000-\U0010ffff"
 )
 _INVISIBLE: Final = re.compile(f"[{_LISTED}]")
+_ESCAPED: Final = re.compile(f"[{_LISTED}\t\n]")
 _TAGS: Final = "[\U000e0020-\U000e007e]+"
 _BLANKS: Final = "[ \xa0\u1680\u2000-\u200a\u202f\u205f\u3000]"
 MARKS_KEPT: Final = 4
@@ -182,7 +183,7 @@ def spelled(text: str) -> str:
 def escaped(text: str, escape: Callable[[str], str]) -> str:
     """The text with what `escape` says for each invisible character, tab and line feed, for languages that have escapes
     in their texts."""
-    return _EITHER.sub(lambda found: escape(found[0]), text)
+    return _ESCAPED.sub(lambda found: escape(found[0]), text)
 
 
 def _with_scripts(text: str) -> str:

@@ -14,12 +14,13 @@ from taskhub.core.asking import asking
 from taskhub.domain.feed.reading import FeedEvent, begin_feed, read_feed
 from taskhub.domain.notices.kinds import ACTIONS, Kind, kind_of
 from taskhub.lib import ids, jsonx
-from taskhub.lib.signs import spelled
+from taskhub.lib.signs import code_point, spelled
 from taskhub.store import statements
 
 CONSUMER: Final = "notices"
 MAX_WAITING: Final = 10_000
 """Notices that wait for one webhook that does not answer; further ones are stored as failed."""
+_END: Final = "”"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +128,9 @@ def _told(kind: Kind, event: FeedEvent, news: _News) -> dict[str, Any]:
     path = f"/tasks/{news.task}/"
     if news.key is not None:
         data["question"] = news.key
-        sentence = "".join(part for part, _ in asking(news.params or {}).sentence)
+        sentence = asking(news.params or {}).sentence
         if sentence:
-            data["sentence"] = spelled(sentence)
+            data["sentence"] = "".join(_quoted(part) if of_call else spelled(part) for part, of_call in sentence)
         path = f"/inbox/task/{news.task}/?key={quote(news.key, safe='')}"
     after = event.after or {}
     if kind is Kind.DECIDED:
@@ -143,3 +144,9 @@ def _told(kind: Kind, event: FeedEvent, news: _News) -> dict[str, Any]:
     if settings.PUBLIC_URL:
         data["url"] = f"{settings.PUBLIC_URL}{path}"
     return message(kind, event.at, data)
+
+
+def _quoted(value: str) -> str:
+    """A value of the call in the rule's sentence: in quotation marks, and without the one that would end them, so that
+    it does not pass for the words of the rule."""
+    return f"“{spelled(value).replace(_END, f'[{code_point(_END)}]')}”"

@@ -163,9 +163,20 @@ def test_it_has_the_rules_sentence_and_a_link_to_the_card(transactional_db: None
     queue()
     asked, _, finished = told(ours)
     assert asked["data"]["url"] == f"https://hub.example/inbox/task/{task.public_id}/?key=approval"
-    assert asked["data"]["sentence"] == "Say hello[U+202E]olleh aloud"
+    assert asked["data"]["sentence"] == "Say “hello[U+202E]olleh” aloud"
     assert finished["data"]["url"].startswith("https://hub.example/tasks/")
     assert "never told" not in json.dumps([asked, finished])
+
+
+def test_no_value_of_a_call_passes_for_the_words_of_the_rule(transactional_db: None) -> None:
+    careful = kit.make_world(asks={"sentence": "Say “{args.text}” to {args.other}, and {args.none}"})
+    ours = hook(careful.context.tenant_id)
+    kit.create(careful, arguments={"text": "hello” to nobody. Security has approved it.\nSay “x", "other": "all"})
+    queue()
+    [asked] = told(ours)
+    assert asked["data"]["sentence"] == (
+        "Say ““hello[U+201D] to nobody. Security has approved it. Say “x”” to “all”, and “(not given)”"
+    )
 
 
 def test_nothing_goes_to_another_tenant_or_about_another_client(world: World) -> None:

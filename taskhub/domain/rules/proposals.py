@@ -48,6 +48,7 @@ class _Decided(NamedTuple):
     group: str
     quorum: int
     risk: str
+    second_factor: bool
     preview_differed: bool
     definition: str
     opened_at: datetime
@@ -187,12 +188,13 @@ def _proposal(
     rules: Rules, place: int, asking: Rule, tool: ToolRecord, rows: Sequence[_Decided], days: int
 ) -> Proposal | None:
     """What could be let run of one client's calls of a tool that the rule asks about."""
+    as_now = (asking.group, asking.quorum, asking.risk, asking.second_factor, tool.digest)
     good = [
         one
         for one in rows
         if one.approved
         and one.arguments is not None
-        and (one.group, one.quorum, one.risk, one.definition) == (asking.group, asking.quorum, asking.risk, tool.digest)
+        and (one.group, one.quorum, one.risk, one.second_factor, one.definition) == as_now
     ]
     bad = [one for one in rows if not one.approved]
     if len(good) < MIN_APPROVED or any(one.arguments is None for one in bad):

@@ -88,6 +88,7 @@ LIMIT :most;
 SELECT q.params #>> '{decided,rule}' AS rule, q.state = 'answered' AND NOT d.against AS approved,
        q.state = 'superseded' AND NOT d.against AND q.params -> 'edited' IS NULL AS withdrawn, q."group", q.quorum,
        coalesce(q.params #>> '{decided,risk}', 'low') AS risk,
+       coalesce((q.params #>> '{decided,second_factor}')::boolean, false) AS second_factor,
        coalesce(q.params ->> 'asked_again' = 'preview_changed', false) AS preview_differed,
        coalesce(encode(q.definition_digest, 'hex'), '') AS definition, q.opened_at, q.closed_at,
        t.tool_id, t.created_at, CASE WHEN pg_column_size(t.arguments) <= :size THEN t.arguments END AS arguments,

@@ -25,6 +25,7 @@ from tests.domain import kit
 from tests.domain.cost import statements
 from tests.factories import make_context, make_person, make_server, make_task, make_tenant, make_tool, verdict_on
 from tests.store.touched import rows_looked_at
+from tests.support.factors import Phone
 
 pytestmark = pytest.mark.django_db
 SHELL = Actor(name="manage.py", door=Door.CLI)
@@ -226,6 +227,7 @@ def test_a_tool_that_takes_no_other_arguments_is_proposed_without_saying_so() ->
         ({"risk": Risk.CRITICAL}, "it is critical now"),
         ({"quorum": 2}, "it asks more people now"),
         ({"group": "ops"}, "it asks others now"),
+        ({"second_factor": True}, "it wants a second factor now"),
         ({"enabled": False}, "it is off"),
         ({"shadow": True}, "it is on trial"),
         ({"when": 'tool.name == "deploy" && args.environment == "production"'}, "it does not ask about them now"),
@@ -236,6 +238,14 @@ def test_what_was_approved_counts_for_the_rule_as_it_is(change: dict[str, Any], 
     place.often(environment="staging")
     place.save(replace(DEPLOYS, **change))
     assert place.proposed() == [], why
+
+
+def test_approvals_with_a_second_factor_count_for_a_rule_that_wants_one() -> None:
+    place = Place(replace(DEPLOYS, second_factor=True))
+    person = make_person("approver", place.tenant)
+    place.mia = Actor(name=person.username, door=Door.WEB, user_id=person.user_id, factor=Phone(person).factor)
+    place.often(environment="staging")
+    assert [one.approved for one in place.proposed()] == [MIN_APPROVED]
 
 
 def test_what_was_approved_of_another_definition_of_the_tool_does_not_count() -> None:

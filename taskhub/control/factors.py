@@ -49,7 +49,9 @@ def own_factor(caller: Caller) -> Factor | None:
 
 def confirm(caller: Caller, code: str) -> int:
     """The id of the record of the caller's second factor, by a code of it. That they confirmed it counts in the session
-    in which they typed it. Raises `Invalid` for a wrong code, or `LimitReached`."""
+    in which they typed it. Raises `Invalid` for a wrong code or if they have none, or `LimitReached`."""
+    if own_factor(caller) is None:
+        raise Invalid("You have no second factor. Set one up under your account.", field="code")
     return factors.check_code(tenant_id=caller.tenant_id, user_id=_own(caller), code=code, actor=caller.actor).id
 
 

@@ -160,6 +160,9 @@ def test_who_has_none_is_told_where_and_may_reject(tenant: Tenant, mia: Person) 
     assert 'href="/accounts/factor/"' in html
     assert 'name="code"' not in html
     assert "and you have none. Set one up under your account." in told(decide(at, task))
+    # Such as on a card from before it was removed in another tab: there is no next code to wait for.
+    assert "You have no second factor. Set one up" in told(decide(at, task, code="123456"))
+    assert not Event.objects.filter(action="person.code.refused").exists()
     assert waits(task)
     assert decide(at, task, "reject", reason="no").status_code == 302
     assert kit.look(task.id).state is State.FINISHED

@@ -1188,6 +1188,7 @@ CREATE TABLE public.webhook (
     enabled boolean DEFAULT true NOT NULL,
     disabled_why character varying(200) DEFAULT ''::character varying NOT NULL,
     failing_since timestamp with time zone,
+    problem character varying(300) DEFAULT ''::character varying NOT NULL,
     made_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     context_id bigint,
     tenant_id bigint NOT NULL,

@@ -9,6 +9,7 @@ from django.core.management.base import CommandError
 
 from taskhub.domain.clients.principals import default_tenant
 from taskhub.domain.notices.kinds import Kind
+from taskhub.domain.notices.outbox import Delivered, end_delivery, take_notices
 from taskhub.domain.notices.webhooks import webhooks
 from taskhub.store.models import Event, Notice, Webhook
 from tests.cli.shell import run
@@ -36,6 +37,13 @@ def test_it_is_added_changed_tried_and_removed() -> None:
     message = run("webhook", "test", "ours")[1].strip()
     assert run("webhook", "log", "ours")[1].startswith(message)
     assert Notice.objects.get().public_id == message
+    assert run("webhook", "list")[1].endswith(": enabled; 1 wait\n")
+    (taken,) = take_notices(1)
+    end_delivery(taken, Delivered(ok=False, status=500, problem="The receiver answered 500"))
+    said = run("webhook", "list")[1]
+    assert re.search(
+        r"does not answer since [-0-9: ]+ UTC: The receiver answered 500; 1 wait, next try at [0-9:]{8} UTC\n", said
+    )
     assert run("webhook", "again", "ours", message)[1] == "It is sent again.\n"
     assert run("webhook", "rotate", "ours")[1] not in (secret, "")
     assert run("webhook", "disable", "ours")[1] == "Disabled.\n"

@@ -97,6 +97,7 @@ def test_a_test_is_sent_and_its_way_is_shown(admin: Client, tenant: Tenant) -> N
     page = words(admin.get(f"{PAGE}{pk}/").content.decode())
     assert "webhook.test" in page
     assert "Waits" in page
+    assert "Waiting 1 message, being sent" in page
     (taken,) = take_notices(1)
     page = words(admin.get(f"{PAGE}{pk}/").content.decode())
     assert "On its way" in page
@@ -106,6 +107,8 @@ def test_a_test_is_sent_and_its_way_is_shown(admin: Client, tenant: Tenant) -> N
     page = words(html)
     assert "The receiver answered 500" in page
     assert "It does not answer; the first failure was" in page
+    assert "The latest: The receiver answered 500." in page
+    assert "Waiting 1 message, next try in" in page
     assert "<b>no" not in html
     assert "\u202e" not in html
     assert "Does not answer" in words(admin.get(PAGE).content.decode())
@@ -116,6 +119,7 @@ def test_a_test_is_sent_and_its_way_is_shown(admin: Client, tenant: Tenant) -> N
     page = words(admin.get(f"{PAGE}{pk}/").content.decode())
     assert "Delivered 2 attempts" in page
     assert "It does not answer" not in page
+    assert "Waiting no message" in page
 
 
 def test_it_is_disabled_enabled_rotated_and_removed(admin: Client, tenant: Tenant) -> None:

@@ -16,7 +16,7 @@ from taskhub.console.forms.webhooks import WebhookForm
 from taskhub.console.requests import ConsoleRequest
 from taskhub.control import webhooks as control
 from taskhub.core.errors import Invalid, LimitReached, Refused
-from taskhub.domain.notices.webhooks import BEFORE_HOURS, MOST
+from taskhub.domain.notices.webhooks import BEFORE_HOURS, COUNTED, MOST
 
 ASKED: Final = ("disable", "remove", "rotate")
 """Actions on a webhook that need a confirmation."""
@@ -125,7 +125,7 @@ def webhook_again(request: ConsoleRequest, pk: int) -> HttpResponse:
 
 
 def _list(request: ConsoleRequest, form: WebhookForm | None = None, *, status: int = 200) -> HttpResponse:
-    context = {"rows": control.list_webhooks(request.caller), "form": form, "most": MOST}
+    context = {"rows": control.list_webhooks(request.caller), "form": form, "most": MOST, "counted": COUNTED}
     return render(request, "console/webhooks.html", context, status=status)
 
 
@@ -137,6 +137,7 @@ def _detail(request: ConsoleRequest, pk: int, form: WebhookForm | None = None, *
         "webhook": found,
         "log": control.webhook_log(request.caller, pk),
         "form": form,
+        "counted": COUNTED,
         "asking": query.choice(request, "do", ASKED),
         "hours": BEFORE_HOURS,
         "can_audit": request.caller.may("audit.view"),

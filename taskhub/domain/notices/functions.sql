@@ -28,9 +28,9 @@ BEGIN
            early_at = CASE WHEN NOT p_ok THEN moment + make_interval(secs => p_rest) END
     WHERE id = p_notice AND attempts = p_number AND state = 'due';
     IF NOT p_ok THEN
-        UPDATE webhook SET failing_since = moment WHERE id = receiver.id AND failing_since IS NULL;
+        UPDATE webhook SET failing_since = coalesce(failing_since, moment), problem = p_problem WHERE id = receiver.id;
     ELSIF receiver.failing_since IS NOT NULL THEN
-        UPDATE webhook SET failing_since = NULL WHERE id = receiver.id;
+        UPDATE webhook SET failing_since = NULL, problem = '' WHERE id = receiver.id;
         UPDATE notice SET due_at = greatest(moment, early_at)
         WHERE webhook_id = receiver.id AND state = 'due' AND lease_until IS NULL AND due_at > greatest(moment, early_at)
           AND early_at IS NOT NULL;

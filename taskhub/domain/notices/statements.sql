@@ -159,8 +159,16 @@ SELECT (SELECT count(*) FROM (SELECT FROM notice AS n
                               WHERE n.state = 'due' AND n.channel = 'webhook' LIMIT 10000) AS due)::int AS due,
        (SELECT count(*) FROM webhook AS w WHERE w.enabled AND w.failing_since IS NOT NULL)::int AS failing;
 
--- read fresh: webhook_rows(tenant bigint, webhook bigint) -> list[WebhookRow]
+-- read fresh: webhook_rows(tenant bigint, webhook bigint, most int) -> list[WebhookRow]
 SELECT w.id, w.name, w.origin, w.kinds, w.context_id, c.name AS client, w.enabled, w.disabled_why, w.failing_since,
+       w.problem, (
+           SELECT count(*) FROM (
+               SELECT FROM notice AS n WHERE n.webhook_id = w.id AND n.state = 'due' LIMIT :most
+           ) AS due
+       )::int AS waiting, (
+           SELECT CASE WHEN n.due_at > statement_timestamp() THEN n.due_at END
+           FROM notice AS n WHERE n.webhook_id = w.id AND n.state = 'due' ORDER BY n.due_at, n.id LIMIT 1
+       ) AS next_at,
        w.made_at, CASE WHEN w.before_until > statement_timestamp() THEN w.before_until END AS before_until,
        (
            SELECT n.ended_at FROM notice AS n

@@ -27,6 +27,8 @@ MOST: Final = 20
 """Webhooks of a tenant."""
 MAX_NAME: Final = 64
 MAX_URL: Final = 2_000
+COUNTED: Final = 10_000
+"""Notices that wait for one webhook and are counted for its page."""
 BEFORE_HOURS: Final = 24
 """How long the secret before signs too, once there is a new one."""
 _SECRET_BYTES: Final = 24
@@ -35,7 +37,9 @@ _PREFIX: Final = "whsec_"
 
 @dataclass(frozen=True, slots=True)
 class WebhookRow:
-    """A webhook for its page. `client` is the one whose news alone is sent."""
+    """A webhook for its page. `client` is the one whose news alone is sent. `problem`: what came of the latest delivery
+    to one that does not answer. `waiting`: the notices that are due to it, counted to `COUNTED`. `next_at`: when the
+    next of these is delivered; `None` if that is as soon as it is their turn."""
 
     id: int
     name: str
@@ -46,6 +50,9 @@ class WebhookRow:
     enabled: bool
     disabled_why: str
     failing_since: datetime | None
+    problem: str
+    waiting: int
+    next_at: datetime | None
     made_at: datetime
     before_until: datetime | None
     sent_at: datetime | None
@@ -83,12 +90,12 @@ def opened(box: Vault, sealed: bytes | memoryview) -> str:
 
 def webhooks(tenant_id: int) -> list[WebhookRow]:
     """The webhooks of a tenant, by name."""
-    return _ROWS(tenant=tenant_id, webhook=None)
+    return _ROWS(tenant=tenant_id, webhook=None, most=COUNTED)
 
 
 def webhook(tenant_id: int, webhook_id: int) -> WebhookRow:
     """A webhook of the tenant. Raises `NotFound`."""
-    found = _ROWS(tenant=tenant_id, webhook=webhook_id) if webhook_id < 2**63 else []
+    found = _ROWS(tenant=tenant_id, webhook=webhook_id, most=COUNTED) if webhook_id < 2**63 else []
     if not found:
         raise NotFound("There is no such webhook.")
     return found[0]
@@ -135,7 +142,8 @@ def change_webhook(*, tenant_id: int, webhook_id: int, wanted: Wanted, actor: Ac
         moved = wanted.url is not None and wanted.url != address
         if moved:
             assert wanted.url is not None
-            row.sealed_url, row.origin, row.failing_since = vault().encrypt(wanted.url), origin, None
+            row.sealed_url, row.origin = vault().encrypt(wanted.url), origin
+            row.failing_since, row.problem = None, ""
         after = _shown(row)
         if before == (row.name, after) and not moved:
             return False
@@ -164,8 +172,8 @@ def set_enabled(*, tenant_id: int, webhook_id: int, enabled: bool, actor: Actor,
         row = _locked(tenant_id, webhook_id)
         if row.enabled == enabled:
             return False
-        row.enabled, row.disabled_why, row.failing_since = enabled, why, None
-        row.save(update_fields=["enabled", "disabled_why", "failing_since"])
+        row.enabled, row.disabled_why, row.failing_since, row.problem = enabled, why, None, ""
+        row.save(update_fields=["enabled", "disabled_why", "failing_since", "problem"])
         if not enabled:
             _FAIL(webhook=row.pk, problem="Not sent: the webhook was disabled")
         record_event(

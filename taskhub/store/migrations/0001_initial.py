@@ -2186,6 +2186,7 @@ class Migration(migrations.Migration):
                 ("enabled", models.BooleanField(db_default=True)),
                 ("disabled_why", models.CharField(db_default="", max_length=200)),
                 ("failing_since", models.DateTimeField(null=True)),
+                ("problem", models.CharField(db_default="", max_length=300)),
                 ("made_at", models.DateTimeField(db_default=models.Func(function="clock_timestamp"))),
                 (
                     "context",

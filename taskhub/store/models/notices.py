@@ -27,6 +27,8 @@ class Webhook(models.Model):
     enabled = models.BooleanField(db_default=True)
     disabled_why = models.CharField(max_length=200, db_default="")
     failing_since = models.DateTimeField(null=True)
+    problem = models.CharField(max_length=300, db_default="")
+    """Of one that does not answer: what came of the latest delivery."""
     made_at = models.DateTimeField(db_default=models.Func(function="clock_timestamp"))
 
     class Meta:

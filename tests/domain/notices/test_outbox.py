@@ -236,6 +236,32 @@ def test_what_waits_is_sent_to_another_address_at_once(tenant: Tenant) -> None:
     assert (taken.public_id, taken.url, taken.early) == (made, "https://right.example/", True)
 
 
+def test_what_waits_is_told_with_why_and_when_it_is_sent(tenant: Tenant) -> None:
+    ours, other = hook(tenant.pk), hook(tenant.pk, "other")
+
+    def told() -> tuple[int, str, bool]:
+        row = webhook(tenant.pk, ours)
+        return row.waiting, row.problem, row.next_at is not None
+
+    assert told() == (0, "", False)
+    queue_tests(ours, 3)
+    queue_tests(other)
+    assert told() == (3, "", False), "it is their turn"
+    while due := [one for one in take_notices(10) if one.webhook_id == ours]:
+        for one in due:
+            end_delivery(one, DOWN)
+    assert told() == (3, DOWN.problem, True)
+    next_at = webhook(tenant.pk, ours).next_at
+    assert next_at == min(Notice.objects.filter(webhook_id=ours).values_list("due_at", flat=True))
+    turn(PAUSES[0] * 1.11)
+    end_delivery(take_notices(10)[0], Delivered(ok=False, status=500, problem="The receiver answered 500"))
+    assert webhook(tenant.pk, ours).problem == "The receiver answered 500"
+    end_delivery(take_notices(10)[0], OK)
+    assert told() == (2, "", False), "it answers again: it is their turn"
+    set_enabled(tenant_id=tenant.pk, webhook_id=ours, enabled=False, actor=ROOT)
+    assert told() == (0, "", False)
+
+
 def test_the_pause_is_longer_if_the_receiver_says_so() -> None:
     assert 5 <= (pause(1) or 0) <= 5.5
     assert 120 <= (pause(1, wanted=120) or 0) <= 132

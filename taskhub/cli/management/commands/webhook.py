@@ -14,7 +14,7 @@ from taskhub.control import webhooks
 from taskhub.control.caller import Caller, of_shell
 from taskhub.core.errors import TaskHubError
 from taskhub.domain.notices.kinds import Kind
-from taskhub.domain.notices.webhooks import Wanted, WebhookRow
+from taskhub.domain.notices.webhooks import COUNTED, Wanted, WebhookRow
 from taskhub.lib.signs import spelled
 
 
@@ -120,6 +120,9 @@ def _named(caller: Caller, name: str) -> WebhookRow:
 def _said(row: WebhookRow) -> str:
     does = "enabled" if row.enabled else f"disabled {row.disabled_why}".strip()
     if row.failing_since is not None:
-        does = f"does not answer since {row.failing_since.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+        does = f"does not answer since {row.failing_since.astimezone(UTC):%Y-%m-%d %H:%M} UTC: {spelled(row.problem)}"
+    if row.waiting:
+        does += f"; {row.waiting:,}{'+' if row.waiting >= COUNTED else ''} wait"
+        does += f", next try at {row.next_at.astimezone(UTC):%H:%M:%S} UTC" if row.next_at else ""
     client = f" client={spelled(row.client)}" if row.client is not None else ""
     return f"{spelled(row.name)} {row.origin} {','.join(row.kinds)}{client}: {does}"

@@ -335,6 +335,8 @@ def test_the_list_as_it_is_edited_is_tried_on_recent_calls(admin: Client, tenant
     assert "pay agent just now no rule: it runs Ask Production" in said
     assert "args.n &gt; 1" in html, "what was typed stays"
     assert names(tenant) == [], "nothing is saved"
+    said = words(admin.post("/rules/add", {**FORM, "try": "1", "shadow": "on"}).content.decode())
+    assert "Production is on trial and decides nothing: it matches 1 of these calls. No call changes." in said
     assert admin.post("/rules/add", {**FORM, "try": "1", "when": "nobody"}).status_code == 400
     admin.post("/rules/add", FORM)
     said = words(admin.get("/rules/?try").content.decode())

@@ -437,6 +437,7 @@ def _tried(trial: Trial | None) -> dict[str, Any]:
         "in_force": trial.in_force,
         "counts": counts,
         "shown_tries": trial.different[:SHOWN_TRIES],
+        "on_trial": list(trial.on_trial.items()),
         "most_tried": MAX_CALLS,
     }
 

@@ -78,6 +78,8 @@ class Trial:
     late: int
     before: Mapping[Then | None, int]
     after: Mapping[Then | None, int]
+    on_trial: Mapping[str, int]
+    """How many calls each rule of the tried list that is on trial matches before another rule decides, by its name."""
     in_force: bool
     """Whether the tried list is the one in force."""
     different: tuple[Tried, ...]
@@ -98,7 +100,7 @@ _CALLS = statements.many("calls_to_try", _Call, convert=_CONVERT)
 
 def try_rules(tenant_id: int, rules: Sequence[Rule], offered: Iterable[ToolRecord], *, most: int = MAX_CALLS) -> Trial:
     """Try the list on the newest calls of the tenant, of the tools that it offers. Rules on trial decide nothing here
-    either. Raises `Invalid`, as saving the list would, unless it is the list in force.
+    either: what they match is counted. Raises `Invalid`, as saving the list would, unless it is the list in force.
 
     The scopes of a client's token are stored only where rules were in force; for other calls, rules that speak of
     scopes are in doubt.
@@ -114,6 +116,7 @@ def try_rules(tenant_id: int, rules: Sequence[Rule], offered: Iterable[ToolRecor
     until = time.monotonic() + MAX_SECONDS
     calls = _CALLS(tenant=tenant_id, size=MAX_SIZE, most=most)
     late = 0
+    on_trial = Counter({rule.name: 0 for rule in rules if rule.shadow and rule.enabled})
     for n, call in enumerate(calls):
         if time.monotonic() > until:
             late = len(calls) - n
@@ -122,16 +125,19 @@ def try_rules(tenant_id: int, rules: Sequence[Rule], offered: Iterable[ToolRecor
         if tool is None or call.arguments is None:
             continue
         before, after = (
-            _outcome(one.decide(call.client, tool, call.arguments, program=call.program, now=call.created_at))
-            for one in lists
+            one.decide(call.client, tool, call.arguments, program=call.program, now=call.created_at) for one in lists
         )
-        tried.append(Tried(call.public_id, call.tool_name, call.name, call.created_at, before, after))
+        on_trial.update(after.shadows)
+        tried.append(
+            Tried(call.public_id, call.tool_name, call.name, call.created_at, _outcome(before), _outcome(after))
+        )
     return Trial(
         len(tried),
         len(calls) - len(tried) - late,
         late,
         Counter(one.before.then for one in tried),
         Counter(one.after.then for one in tried),
+        on_trial,
         tuple(rules) == listed.rules,
         tuple(one for one in tried if one.before.then is not one.after.then),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -49,6 +50,21 @@ def test_it_says_what_would_become_of_calls_beside_what_becomes_now() -> None:
     assert try_rules(tenant.pk, [hides]).after == {Then.HIDE: 3}
     assert try_rules(tenant.pk, [ALL]).different == ()
     assert try_rules(tenant.pk, [LARGE], most=2).calls == 2
+
+
+def test_what_a_rule_on_trial_matches_is_counted_and_decides_nothing() -> None:
+    tenant = make_tenant()
+    context, tool = make_context(tenant, "agent"), make_tool(make_server(tenant), "pay")
+    for n in (5, 50, 500):
+        make_task(context, tool, arguments={"n": n})
+    hides = Rule(name="Hides", when='client.name == "agent"', then=Then.HIDE, shadow=True)
+    none = Rule(name="None", when="args.n > 1000", then=Then.DENY, shadow=True)
+    off = replace(none, name="Off", enabled=False)
+    found = try_rules(tenant.pk, [replace(LARGE, shadow=True), hides, none, off, ALL])
+    assert found.on_trial == {"Large": 2, "Hides": 3, "None": 0}
+    assert found.after == {Then.ASK: 3}
+    behind = try_rules(tenant.pk, [ALL, replace(LARGE, shadow=True)])
+    assert behind.on_trial == {"Large": 0}
 
 
 def test_calls_that_cannot_be_tried_are_counted() -> None:

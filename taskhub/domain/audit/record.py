@@ -21,6 +21,7 @@ def record_event(
     actor: Actor,
     before: dict[str, Any] | None = None,
     after: dict[str, Any] | None = None,
+    task_id: int | None = None,
 ) -> int:
     """Add one event and return its id. Call it in the transaction of the change that it records, so that neither is
     committed without the other. Warns of an event that differs from its description in `kinds.py`. Tests turn the
@@ -36,6 +37,7 @@ def record_event(
         address=actor.address,
         user_id=actor.user_id,
         context_id=actor.context_id,
+        task_id=task_id,
         target=target,
         reason=actor.reason,
         before=before,

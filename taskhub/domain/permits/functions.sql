@@ -112,8 +112,8 @@ BEGIN
                           ELSE 'withdrawn' END;
     END IF;
     UPDATE permit SET redeemed_at = clock_timestamp() WHERE id = held.id;
-    INSERT INTO event (tenant_id, action, actor, door, address, context_id, target, after)
-    SELECT held.tenant_id, 'permit.redeemed', coalesce(th_who('name'), session_user),
+    INSERT INTO event (tenant_id, task_id, action, actor, door, address, context_id, target, after)
+    SELECT held.tenant_id, (SELECT t.id FROM task t WHERE t.public_id = p_id), 'permit.redeemed', coalesce(th_who('name'), session_user),
            coalesce(th_who('door'), 'sql'), coalesce(th_who('address'), ''), p_context, o.exposed_name,
            jsonb_build_object('permit', p_id) || th_digests(held.arguments_digest, held.tool_digest)
     FROM tool o WHERE o.id = held.tool_id;

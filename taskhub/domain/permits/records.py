@@ -40,6 +40,8 @@ class Permit:
     redeemed_at: datetime | None
     expired: bool
     """Whether it had expired when it was read."""
+    task_id: int | None
+    """The task that people decided; `None` where a rule allowed the call, and after the task was purged."""
 
 
 class Redemption(StrEnum):

@@ -76,7 +76,14 @@ def _passed(verdict: Verdict) -> str | None:
 def record_refusal(permit: Permit, why: str, *, tenant_id: int, actor: Actor) -> None:
     """Record that a permit was presented, and not redeemed."""
     after = {"permit": permit.public_id, "why": why}
-    record_event("permit.refused", tenant_id=tenant_id, target=permit.exposed_name, actor=actor, after=after)
+    record_event(
+        "permit.refused",
+        tenant_id=tenant_id,
+        target=permit.exposed_name,
+        actor=actor,
+        after=after,
+        task_id=permit.task_id,
+    )
 
 
 def purge_permits(*, limit: int = 1_000) -> int:

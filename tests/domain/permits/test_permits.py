@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from taskhub.console.story import ACTIONS
 from taskhub.core.errors import Refused
 from taskhub.core.records import Actor, TaskRecord
 from taskhub.core.rules import Otherwise, Rule, Then, Verdict
@@ -16,7 +17,7 @@ from taskhub.core.states import Door, State
 from taskhub.core.versions import DECIDED_ONLY
 from taskhub.domain.permits.records import KEPT_HOURS, Permit, Redemption
 from taskhub.domain.permits.signatures import arguments_digest, is_signed, signed
-from taskhub.domain.permits.writes import issue_permit, owned_permit, purge_permits, redeem_permit
+from taskhub.domain.permits.writes import issue_permit, owned_permit, purge_permits, record_refusal, redeem_permit
 from taskhub.domain.questions.answer import AnswerOutcome, decide_approval
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.domain.tasks.rerun import rerun_task
@@ -161,6 +162,18 @@ def test_approving_it_issues_a_permit_and_runs_nothing(world: World) -> None:
     assert redeem(world, permit) == Redemption.REDEEMED
     (event,) = Event.objects.filter(action="permit.issued")
     assert (event.actor, event.door, event.task_id) == ("ada", "web", task.id)
+
+
+def test_what_becomes_of_it_is_in_the_history_of_the_call(world: World) -> None:
+    task = asked(world)
+    decide(world, task)
+    permit = owned_permit(task.public_id, world.context.pk)
+    assert permit is not None
+    assert redeem(world, permit) == Redemption.REDEEMED
+    record_refusal(permit, "used", tenant_id=world.context.tenant_id, actor=WORKER)
+    told = [action for action in kit.actions(task.id) if action.startswith("permit.")]
+    assert told == ["permit.issued", "permit.redeemed", "permit.refused"]
+    assert set(told) <= ACTIONS.keys(), "they have words on the page of the task"
 
 
 def test_its_quorum_counts(transactional_db: None) -> None:

@@ -67,6 +67,10 @@ class Person:
         """The page there, as it is sent."""
         return self._http.get(path, headers={"Accept": "text/html"}).raise_for_status().text
 
+    def fill(self, page: str, action: str = "", **fields: str) -> str:
+        """Fill in the form on a page that leads to `action`, or to the page itself. Returns what comes of it."""
+        return self._send(page, action or page, **fields)
+
     @property
     def session(self) -> str:
         """What the cookie of the session holds."""

@@ -65,8 +65,6 @@ class Moment(Typed):
 class MailForm(ConsoleForm):
     """Says where a person gets mails, of what, and when."""
 
-    first = "address"
-
     address = Typed(
         label="Address",
         longest=MAX_ADDRESS,

@@ -46,6 +46,7 @@ MATRIX = [
     ("GET", "/inbox/{form}/next", {}, ANSWER),
     ("GET", "/inbox/{approval}/alike", {}, APPROVE),
     ("POST", "/inbox/undo", {"questions": "{approval}"}, APPROVE),
+    ("GET", "/inbox/{approval}/block", {}, frozenset({Role.ADMIN})),
     ("POST", "/inbox/{form}/comment", {"text": "why?"}, ANSWER),
     ("GET", "/inbox/{form}/hand-over", {}, ANSWER),
     ("POST", "/inbox/{form}/answer", {"action": "decline"}, ANSWER),

@@ -16,6 +16,7 @@ from taskhub import control
 from taskhub.control import (
     applications,
     audit,
+    blocks,
     clients,
     configuration,
     credentials,
@@ -81,6 +82,7 @@ USE_CASES: dict[str, tuple[set[str], UseCase]] = {
         {"approver", "admin"},
         lambda by, on: questions.undo_decisions(by, [on.approval(by).id]),
     ),
+    "blocks.block_tool": (ADMINS, lambda by, on: blocks.block_tool(by, on.approval(by), reason="too many")),
     "remarks.comment": (
         {"operator", "approver", "admin"},
         lambda by, on: remarks.comment(by, on.form(by), "why?"),

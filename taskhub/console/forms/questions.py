@@ -171,6 +171,18 @@ class AlikeForm(DecisionForm):
         self.add_error("reason" if error.data.get("field") == "reason" else None, error.message)
 
 
+class BlockForm(forms.Form):
+    """Rejects a call and blocks its tool for its client. The reason is that of both."""
+
+    reason = forms.CharField(
+        max_length=1_000,
+        label="Reason",
+        widget=forms.Textarea(attrs={"rows": 3}),
+        help_text="The caller sees it; always kept in the audit log, with the rule too.",
+        error_messages={"required": "Enter a reason; the caller will see it."},
+    )
+
+
 class CommentForm(forms.Form):
     """A comment on a question."""
 

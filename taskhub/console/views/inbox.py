@@ -365,6 +365,7 @@ def _chosen(request: ConsoleRequest, item: InboxItem, ask: Ask | None) -> dict[s
         "comment": CommentForm(auto_id="id_comment_%s"),
         "closed": closed_words(item),
         "rows": content.rows(item.runs_with),
+        "may_block": item.mine and item.kind is QuestionKind.APPROVAL and request.caller.may("server.manage"),
         "may_edit": item.mine and questions.may_edit(item),
         "why_not": questions.why_not(request.caller, item),
         "sampling": _sampling(item) if item.kind is QuestionKind.SAMPLING else None,

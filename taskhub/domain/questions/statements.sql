@@ -182,6 +182,15 @@ WHERE q.id = :question AND q.state = 'open' AND u.is_active AND m.role = any(:ro
   AND NOT EXISTS (SELECT FROM decision AS d WHERE d.question_id = q.id AND d.user_id = u.id)
 ORDER BY u.username;
 
+-- read fresh: blockable(task bigint) -> Blockable
+-- Who made the call and of which tool, as conditions of rules name them.
+SELECT c.name AS client, c.issuer, c.subject, c.client_id, s.name AS server, o.name AS tool
+FROM task AS t
+JOIN auth_context AS c ON c.id = t.context_id
+JOIN tool AS o ON o.id = t.tool_id
+JOIN server AS s ON s.id = o.server_id
+WHERE t.id = :task;
+
 -- read fresh: question_votes(question bigint) -> list[Vote]
 SELECT d.actor, d.verdict, d.reason, d.door, d.at, d.second_factor, d.undo_until
 FROM decision AS d WHERE d.question_id = :question ORDER BY d.id;

@@ -1,0 +1,44 @@
+"""Rejects a call, and blocks its tool for its client for an hour."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_http_methods
+
+from taskhub.console.access import page
+from taskhub.console.forms.questions import BlockForm
+from taskhub.console.htmx import leave
+from taskhub.console.queues import queue_of
+from taskhub.console.requests import ConsoleRequest
+from taskhub.console.views.inbox import closed_words, next_in
+from taskhub.control import questions
+from taskhub.control.blocks import block_tool
+from taskhub.core.errors import Invalid, Refused
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@page("server.manage")
+def block(request: ConsoleRequest, pk: int) -> HttpResponse:
+    """Say what follows, and do it when it is confirmed."""
+    item = questions.find_question(request.caller, pk)
+    queue = queue_of(request)
+    form = BlockForm(request.POST if request.method == "POST" else None)
+    if form.is_bound and form.is_valid():
+        try:
+            rejected, rule = block_tool(request.caller, item, reason=form.cleaned_data["reason"])
+        except (Invalid, Refused) as error:
+            form.add_error("reason" if error.data.get("field") == "reason" else None, error.message)
+        else:
+            after = questions.find_question(request.caller, pk)
+            words = "Rejected" if rejected else closed_words(after) or "You have already decided this"
+            messages.success(
+                request,
+                f"{item.tool_name} for {item.client}: {words}. Its calls of this tool are denied for an hour, by"
+                f" the rule {rule.name}.",
+                extra_tags=item.public_id,
+            )
+            return leave(request, queue.address(next_in(request, item, queue)))
+    context = {"item": item, "form": form, "back": queue.address(pk), "in_queue": queue.query()}
+    return render(request, "console/block.html", context, status=422 if form.is_bound else 200)

@@ -1,0 +1,57 @@
+"""Rules that deny one client's calls of one tool for a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from taskhub.core.rules import MAX_NAME, Client, Rule, Then
+from taskhub.domain.rules.written import of_client, of_tool
+from taskhub.store import statements
+
+BLOCK_SECONDS: Final = 3_600
+"""For how long a tool is blocked for a client."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blockable:
+    """A client and the tool that it called, as conditions of rules name them."""
+
+    client: str
+    issuer: str
+    subject: str
+    client_id: str
+    server: str
+    tool: str
+
+
+_BLOCKABLE = statements.one("blockable", Blockable)
+
+
+def blocked_by(task_id: int, rules: Sequence[Rule], now: datetime) -> tuple[Rule, tuple[Rule, ...]]:
+    """The rule that denies such calls as this task's until `BLOCK_SECONDS` after `now`, and the list that begins with
+    it. An earlier rule of this kind for the same client and tool is replaced."""
+    call = _BLOCKABLE(task=task_id)
+    client = Client(0, call.client, call.issuer, call.subject, call.client_id)
+    condition = f"{of_client(client)} && {of_tool(call.server, call.tool)} && time < "
+    until = (now + timedelta(seconds=BLOCK_SECONDS)).astimezone(UTC).replace(microsecond=0)
+    rest = tuple(rule for rule in rules if rule.then is not Then.DENY or not rule.when.startswith(condition))
+    made = Rule(
+        name=_name(f"Blocked: {call.tool} for {call.client}", {rule.name for rule in rest}),
+        when=f'{condition}timestamp("{until:%Y-%m-%dT%H:%M:%SZ}")',
+        then=Then.DENY,
+        words=f"People have blocked this tool for you until {until:%Y-%m-%d %H:%M} UTC.",
+    )
+    return made, (made, *rest)
+
+
+def _name(wanted: str, taken: set[str]) -> str:
+    clean = "".join(sign for sign in wanted if sign.isprintable())
+    for number in range(1, len(taken) + 2):
+        end = "" if number == 1 else f" ({number})"
+        name = f"{clean[: MAX_NAME - len(end)].strip()}{end}"
+        if name not in taken:
+            return name
+    raise AssertionError(wanted)

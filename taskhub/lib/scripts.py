@@ -15,6 +15,8 @@ from typing import Final, NamedTuple
 _WORD: Final = re.compile(r"[^\W_]+")
 _TOGETHER: Final = frozenset({"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC", "KATAKANA-HIRAGANA"})
 """Scripts that are written together, and with Latin letters among them."""
+_TURNED: Final = frozenset({"HEBREW", "ARABIC", "SYRIAC", "THAANA", "NKO"})
+"""Scripts that are written from right to left: nobody takes their letters for Latin ones, and pages isolate them."""
 _FORMS: Final = {
     "MATHEMATICAL": "Mathematical",
     "DOUBLE-STRUCK": "Mathematical",
@@ -59,25 +61,33 @@ class Odd(NamedTuple):
 
 
 def odd_words(text: str) -> Iterator[Odd]:
-    """The words of the text that mix scripts, and those of letters that only look Latin where no other letter of the
-    text shows that its script is meant."""
+    """The words of the text that mix scripts, and those of letters that only look Latin where no other letter of their
+    line shows that its script is meant."""
     if text.isascii():
         return
-    found = [(word.start(), word.end(), word[0]) for word in _WORD.finditer(text) if not word[0].isascii()]
-    known = {script_of(letter) for _, _, word in found for letter in word}
-    meant = {script_of(letter) for _, _, word in found for letter in word if not _like_latin(letter, known)}
-    for start, end, word in found:
-        seen = word if len(word) > OF_FORMULA else "".join(letter for letter in word if letter not in _OF_FORMULAS)
-        scripts = sorted({name for letter in seen if (name := script_of(letter))})
-        scripts = [name for name in scripts if name.upper() not in _TOGETHER]
+    begin = 0
+    for line in text.split("\n"):
+        if not line.isascii():
+            yield from _of_line(line, begin)
+        begin += len(line) + 1
+
+
+def _of_line(line: str, begin: int) -> Iterator[Odd]:
+    found = [word for word in _WORD.finditer(line) if not word[0].isascii()]
+    known = {script_of(letter) for word in found for letter in word[0]}
+    meant = {script_of(letter) for word in found for letter in word[0] if not _like_latin(letter, known)}
+    for word in found:
+        of_formula = word[0] if len(word[0]) <= OF_FORMULA else ""
+        seen = (letter for letter in word[0] if not (of_formula and letter in _OF_FORMULAS))
+        scripts = sorted(
+            {name for letter in seen if (name := script_of(letter)) and name.upper() not in _TOGETHER | _TURNED}
+        )
         if len(scripts) > 1:
-            order = sorted(scripts, key=lambda name: name != "Latin")
-        elif scripts and scripts[0] != "Latin" and scripts[0] not in meant and _letters(word) > 1:
-            order = scripts
-        else:
+            scripts.sort(key=lambda name: name != "Latin")
+        elif not scripts or scripts[0] == "Latin" or scripts[0] in meant or _letters(word[0]) < 2:
             continue
-        letters = "".join(letter for letter in word if script_of(letter) not in ("", "Latin"))
-        yield Odd(start, end, tuple(order), letters)
+        letters = "".join(letter for letter in word[0] if script_of(letter) not in ("", "Latin"))
+        yield Odd(begin + word.start(), begin + word.end(), tuple(scripts), letters)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -16,7 +16,6 @@ ODD = {
     "ａｄｍｉｎ": "Fullwidth",
     "𝐚𝐝𝐦𝐢𝐧": "Mathematical",
     "ᎪᎷᎬᎡ": "Cherokee",
-    "adminא": "Latin + Hebrew",
     "հօѕт": "Armenian + Cyrillic",
 }
 PLAIN = (

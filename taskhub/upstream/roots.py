@@ -19,7 +19,8 @@ PING_SECONDS: Final = 1.0
 GIVEN_SECONDS: Final = 10.0
 """Seconds for which the first call waits until its caller has given the roots. Then the call is sent anyway."""
 NOBODY: Final = types.ErrorData(code=types.METHOD_NOT_FOUND, message="No call is running whose caller has roots")
-"""The error of a client that has no roots (2025-11-25, client/roots)."""
+"""The error with which a client answers `roots/list` if it has no roots (2025-11-25, client/roots). The hub, which is
+the client of a server, answers with it while no call is running whose caller has roots."""
 
 R = TypeVar("R")
 

@@ -459,8 +459,8 @@ def next_in(request: ConsoleRequest, item: InboxItem, queue: Queue) -> int | Non
 
 
 def _waits(request: ConsoleRequest, item: InboxItem, *, by_rules: bool = True) -> str:
-    """Why the call does not run now that the question is decided, as a sentence; empty if it runs. Without `by_rules`,
-    for another reason than that the rules have changed."""
+    """A sentence that says why the call still waits although its question is decided; empty if it runs. With `by_rules`
+    false, a change of the rules is not given as the reason."""
     found = task_detail(request.person.tenant_id, item.public_id)
     if found is None or found.task.state in (State.FINISHED, State.CANCELLED):
         return ""

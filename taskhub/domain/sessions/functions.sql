@@ -36,8 +36,6 @@ $$;
 -- may only look alive. It gets only requests whose th_way is in p_methods, because its client can answer these, and no
 -- request about a task that the client of the first session hosts.
 -- Returns no row if the stream has ended, or if another process serves it. Otherwise the first row has no id: r_method
--- is 'active' or 'idle', r_params is in how many seconds a further request is due. Of a session's own streams, and of
--- Returns no row if the stream has ended, or if another process serves it. Otherwise the first row has no id: r_method
 -- is 'active' or 'idle', and r_params is the number of seconds until a further request is due. Of a session's own
 -- streams, and of those that wait for the result of one task, only the newest is active, so that nothing is sent twice.
 CREATE OR REPLACE FUNCTION deliver(p_stream bigint, p_attach int, p_first boolean, p_after bigint, p_methods text[])

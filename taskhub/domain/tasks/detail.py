@@ -158,8 +158,9 @@ class TaskDetail:
     `ahead`: how many tasks of the server come before this one in the queue, among the first `QUEUE` of the queue.
     `away_since`, `retry_at`: since when the server cannot be reached, and when it is tried again.
     `retry_on`: the errors after which the present policy of the tool has a call tried again.
-    `decided`: what the rules say of the call (`core.rules.Verdict.stored`); `None` where the tenant had none.
-    `edited`: what people approved instead of the arguments (`domain.tasks.edits`); `None` where they did not.
+    `decided`: what the rules say of the call (`core.rules.Verdict.stored`); `None` if the tenant had no rules.
+    `edited`: the arguments that people approved in place of the client's (`domain.tasks.edits`); `None` if nobody changed
+    any.
     """
 
     task: TaskRecord

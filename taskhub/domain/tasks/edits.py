@@ -52,7 +52,7 @@ class Proposal:
     arguments: dict[str, Any]
     approval: NewQuestion
     same_people: bool
-    """Whether the same people are asked, and as many of them, as about the call without the edit."""
+    """Whether the edited call needs the approval of the same group, and of as many people, as the call before."""
 
     @property
     def asking(self) -> Asking:

@@ -70,8 +70,8 @@ def store_memory(worker: str, memory: Mapping[int, int]) -> None:
 
 
 def purge_upstream_sessions(*, days: int = KEPT_DAYS, limit: int = 1_000) -> int:
-    """Delete rows of sessions that ended so many days ago, or were opened then by a worker that is gone. Returns how
-    many."""
+    """Delete at most `limit` rows of sessions that ended more than `days` days ago, or that a worker which is gone by
+    now opened more than `days` days ago. Returns how many were deleted."""
     return _PURGE(days=days, most=limit)
 
 

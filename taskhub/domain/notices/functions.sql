@@ -32,7 +32,6 @@ BEGIN
     ELSIF receiver.failing_since IS NOT NULL THEN
         UPDATE webhook SET failing_since = NULL, problem = '' WHERE id = receiver.id;
         UPDATE notice SET due_at = greatest(moment, early_at)
-        WHERE webhook_id = receiver.id AND state = 'due' AND lease_until IS NULL AND due_at > greatest(moment, early_at)
-          AND early_at IS NOT NULL;
+        WHERE webhook_id = receiver.id AND state = 'due' AND lease_until IS NULL AND due_at > moment AND due_at > early_at;
     END IF;
 END $$;

@@ -18,8 +18,11 @@ from taskhub.lib.signs import code_point, spelled
 from taskhub.store import statements
 
 CONSUMER: Final = "notices"
-MAX_WAITING: Final = 10_000
-"""Notices that wait for one webhook that does not answer; further ones are stored as failed."""
+MAX_WAITING: Final = 50_000
+"""Notices that wait for one webhook, which may be slow; further ones are stored as failed."""
+MAX_WAITING_FAILING: Final = 10_000
+"""The same for a webhook that has not answered for `FAILING_SECONDS`."""
+FAILING_SECONDS: Final = 60.0
 _END: Final = "”"
 
 
@@ -74,7 +77,14 @@ def _queue(events: Sequence[FeedEvent]) -> None:
     kinds = {event.id: kind for event in events if (kind := kind_of(event.action, event.after)) is not None}
     events = [event for event in events if event.id in kinds]
     tenants = {event.tenant_id for event in events if event.tenant_id is not None}
-    wanting = _WANTING(tenants=sorted(tenants), most=MAX_WAITING) if tenants else []
+    if not tenants:
+        return
+    wanting = _WANTING(
+        tenants=sorted(tenants),
+        most=MAX_WAITING,
+        most_failing=MAX_WAITING_FAILING,
+        failing_seconds=FAILING_SECONDS,
+    )
     if not wanting:
         return
     wanted = {(webhook.tenant_id, kind) for webhook in wanting for kind in webhook.kinds}

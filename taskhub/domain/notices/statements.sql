@@ -2,16 +2,20 @@
 
 -- Queued from the feed
 
--- write: wanting_webhooks(tenants bigint[], most int) -> list[_Wanting]
--- `full`: it does not answer, and so many notices wait for it. Locked, so that none is removed before its notices are
--- stored.
-SELECT w.id, w.tenant_id, w.kinds, w.context_id,
-       w.failing_since IS NOT NULL AND (
+-- write: wanting_webhooks(tenants bigint[], most int, most_failing int, failing_seconds float8) -> list[_Wanting]
+-- `full`: so many notices wait for it, fewer if it has not answered for so long. Locked, so that none is removed before
+-- its notices are stored.
+SELECT w.id, w.tenant_id, w.kinds, w.context_id, (
            SELECT count(*) FROM (
-               SELECT FROM notice AS n WHERE n.webhook_id = w.id AND n.state = 'due' LIMIT :most
+               SELECT FROM notice AS n WHERE n.webhook_id = w.id AND n.state = 'due' LIMIT b.most
            ) AS waiting
-       ) >= :most AS "full"
-FROM webhook AS w WHERE w.tenant_id = any(:tenants) AND w.enabled
+       ) >= b.most AS "full"
+FROM webhook AS w
+CROSS JOIN LATERAL (
+    SELECT CASE WHEN w.failing_since < statement_timestamp() - make_interval(secs => :failing_seconds)
+                THEN :most_failing ELSE :most END AS most
+) AS b
+WHERE w.tenant_id = any(:tenants) AND w.enabled
 ORDER BY w.id FOR KEY SHARE OF w;
 
 -- write: skip_unwanted(consumer text) -> rowcount
@@ -46,7 +50,7 @@ LEFT JOIN question AS q ON q.task_id = t.id AND q.key = e.after ->> 'key';
 INSERT INTO notice (public_id, tenant_id, event_id, kind, channel, webhook_id, body, state, ended_at, problem)
 SELECT r.public_id, r.tenant, r.event, r.kind, 'webhook', r.webhook, r.body,
        CASE WHEN r."full" THEN 'failed' ELSE 'due' END, CASE WHEN r."full" THEN clock_timestamp() END,
-       CASE WHEN r."full" THEN 'Not sent: too many wait for this webhook, which does not answer' ELSE '' END
+       CASE WHEN r."full" THEN 'Not sent: too many wait for this webhook' ELSE '' END
 FROM json_to_recordset(:rows) AS r (
     public_id text, tenant bigint, event bigint, kind text, webhook bigint, body text, "full" boolean
 )

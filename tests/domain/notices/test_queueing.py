@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import override_settings
+from django.utils import timezone
 
 from taskhub.core.rules import Otherwise, Rule, Then, Verdict
 from taskhub.core.states import QuestionKind
@@ -17,10 +19,10 @@ from taskhub.domain.notices.webhooks import set_enabled
 from taskhub.domain.questions.answer import decide_approval
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.domain.tasks.sweep import sweep
-from taskhub.store.models import Event, FeedConsumer, Notice
+from taskhub.store.models import Event, FeedConsumer, Notice, Webhook
 from tests.domain import kit
 from tests.domain.kit import World
-from tests.domain.notices.kit import DOWN, deliver, hook, queue, told, types
+from tests.domain.notices.kit import DOWN, OK, come_due, deliver, hook, queue, told, types
 from tests.factories import ROOT, make_question
 
 ARGUMENTS = {"text": "the argument of the call"}
@@ -222,8 +224,9 @@ def test_an_event_that_comes_again_makes_no_second_notice(world: World) -> None:
     assert types(ours) == [Kind.FINISHED]
 
 
-def test_what_waits_for_a_dead_receiver_is_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queueing, "MAX_WAITING", 2)
+def test_what_waits_for_a_receiver_is_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queueing, "MAX_WAITING", 5)
+    monkeypatch.setattr(queueing, "MAX_WAITING_FAILING", 2)
     ours = hook(world.context.tenant_id)
 
     def ends(tasks: int) -> list[str]:
@@ -236,5 +239,11 @@ def test_what_waits_for_a_dead_receiver_is_bounded(world: World, monkeypatch: py
 
     assert ends(3) == ["due"] * 3  # it may answer
     deliver(DOWN)
-    assert ends(1) == ["due"] * 3 + ["failed"]
+    assert ends(1) == ["due"] * 4, "one refusal in a burst costs no other message"
+    Webhook.objects.update(failing_since=timezone.now() - timedelta(seconds=queueing.FAILING_SECONDS + 1))
+    assert ends(1) == ["due"] * 4 + ["failed"]
     assert "too many wait" in Notice.objects.latest("id").problem
+    come_due()
+    deliver(OK, 1)
+    assert sorted(ends(2)) == [*["due"] * 5, "failed", "sent"]
+    assert sorted(ends(1)) == [*["due"] * 5, *["failed"] * 2, "sent"], "one that answers, but is slow, is bounded too"

@@ -310,3 +310,16 @@ def test_form_with_errors_is_usable_for_everybody(visits: Visits, scene: dict[st
     page.get_by_role("button", name="Send answer").click()
     expect(page.locator(".field .error").first).to_be_visible()
     assert look(page, "inbox-form-errors") == []
+
+
+def test_list_that_is_tried_fits_a_phone(visits: Visits, scene: dict[str, str]) -> None:
+    page = visits.of("admin")
+    go(page, scene["rule"])
+    page.get_by_label("On trial").check()
+    page.get_by_role("button", name="Try on recent calls").click()
+    expect(page.locator("#trial")).to_contain_text("is on trial and decides nothing")
+    assert look(page, "rule-tried") == []
+    page.set_viewport_size({"width": 320, "height": 640})
+    # Its card cuts off what is wider.
+    cut = "trial => trial.querySelector('table').scrollWidth > trial.clientWidth"
+    assert not page.locator("#trial").evaluate(cut)

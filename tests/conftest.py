@@ -10,15 +10,12 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from django.core.cache import cache
 from django.db import connection
 
-from taskhub.domain.catalogue import view as catalogue
-from taskhub.domain.clients import principals
-from taskhub.domain.tasks import create
 from tests.postgres import MIGRATED, PREPARED
 from tests.support.hub import RunningHub
 from tests.support.needed import is_needed
+from tests.support.undone import forget
 
 BROWSERLESS = importlib.util.find_spec("playwright") is None
 collect_ignore = ["e2e"] if BROWSERLESS else []
@@ -57,10 +54,7 @@ def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: N
 @pytest.fixture(autouse=True)
 def _nothing_remembered() -> None:
     """Process caches outlive a test's database; each test starts without them."""
-    principals.forget_principals()
-    catalogue.forget_catalogues()
-    create.forget_counts()
-    cache.clear()
+    forget()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -180,8 +180,8 @@ class Withdrawn:
 
 
 class _Delivered(NamedTuple):
-    """A row of `deliver`. The first one is about the stream: its `method` is `active` or `idle`, its `params` the seconds
-    until a further request is due. Each other row is a request."""
+    """A row of `deliver`. The first one is about the stream: `method` is `active` or `idle`, `params` the seconds until
+    a further request is due. Each other row is a request."""
 
     id: int
     method: str

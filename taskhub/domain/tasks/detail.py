@@ -159,8 +159,8 @@ class TaskDetail:
     `away_since`, `retry_at`: since when the server cannot be reached, and when it is tried again.
     `retry_on`: the errors after which the present policy of the tool has a call tried again.
     `decided`: what the rules say of the call (`core.rules.Verdict.stored`); `None` if the tenant had no rules.
-    `edited`: the arguments that people approved in place of the client's (`domain.tasks.edits`); `None` if nobody changed
-    any.
+    `edited`: the arguments that people approved in place of the client's (`domain.tasks.edits`); `None` if nobody
+    changed any.
     """
 
     task: TaskRecord

@@ -303,14 +303,19 @@ def test_of_many_at_once_one_redeems_it(api: Api, hub: RunningHub) -> None:
 
 
 def test_a_tool_that_changed_since_needs_another_approval(hub: RunningHub, api: Api) -> None:
-    granted, pending = api.ask(), api.ask("Ann")
     ((digest,),) = hub.sql("SELECT digest FROM tool WHERE name = 'greet'")
-    hub.sql("UPDATE tool SET digest = %s WHERE name = 'greet'", ["1" * 64])
     try:
-        assert api.redeem(granted) == (409, "tool_changed")
-        with Person(hub, "approver") as approver:
-            approver.decide(question_of(hub, pending["id"]))
-        found = api.read(pending["id"])
+        for _ in range(5):
+            granted, pending = api.ask(), api.ask("Ann")
+            hub.sql("UPDATE tool SET digest = %s WHERE name = 'greet'", ["1" * 64])
+            refused = api.redeem(granted)
+            with Person(hub, "approver") as approver:
+                approver.decide(question_of(hub, pending["id"]))
+            found = api.read(pending["id"])
+            # A listing of the server, which comes at any time, puts the digest back: then it did not stay long enough.
+            if hub.sql("SELECT digest FROM tool WHERE name = 'greet'") == [("1" * 64,)]:
+                break
+        assert refused == (409, "tool_changed")
         assert (found["status"], found["message"]) == (
             "failed",
             "No permit: the tool has changed since the call was approved",

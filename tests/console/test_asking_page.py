@@ -262,6 +262,12 @@ def overdue(task: TaskRecord) -> None:
     Question.objects.filter(task_id=task.id, state="open").update(due_at=datetime.now(UTC) - timedelta(seconds=1))
 
 
+def a_day_left(task: TaskRecord) -> None:
+    """And a minute, since a second less than a day is 23 hours."""
+    left = timedelta(days=1, minutes=1)
+    Question.objects.filter(task_id=task.id, state="open").update(due_at=datetime.now(UTC) + left)
+
+
 def page_of(client: Client, task: TaskRecord, view: str = "") -> str:
     return words(client.get(f"/tasks/{task.public_id}/?view={view}").content.decode())
 
@@ -300,6 +306,7 @@ def test_every_page_says_that_the_rule_decided_and_no_person(
 ) -> None:
     mia, auditor = sign_in(make_person(Role.APPROVER, tenant)), sign_in(make_person(Role.AUDITOR, tenant))
     task = asked(tenant, **says)
+    a_day_left(task)
     assert before in card(mia, task)
     overdue(task)
     assert "The time to decide is over" in card(mia, task)
@@ -401,10 +408,12 @@ def test_an_escalated_approval_says_who_did_not_decide(sign_in: Login, tenant: T
     eva = sign_in(make_person(Role.APPROVER, tenant, groups=["leads"]))
     task = asked(tenant, group="ops", otherwise=Otherwise.ESCALATE, escalate_to="leads")
     first = Question.objects.get(task_id=task.id)
+    a_day_left(task)
     assert "group leads is asked in 1 d if nobody decides" in card(ben, task)
     overdue(task)
     sweep()
     assert "Group ops did not decide in time, so the rule asked group leads." in card(eva, task)
+    a_day_left(task)
     assert "denied in 1 d if nobody decides" in card(eva, task)
     closed = words(ben.get(f"/inbox/{first.pk}/").content.decode())
     assert "Nobody decided in time: the group leads was asked then" in closed

@@ -2,8 +2,8 @@
 
 As a command (`python -m tests.upstream.notebook`) it is one notebook; over HTTP (`notebook_http.py`) each session has
 its own. Its tools: `remember` a word, and say all `words`; `wait` for some seconds, which a cancellation ends; `sleep`
-for as long, deaf to anything; `ask` for a word; `say` log lines and progress; `print` to the standard output; `end`
-the process; `pid`.
+for as long, deaf to anything, which it says before; `ask` for a word; `say` log lines and progress; `print` to the
+standard output; `end` the process; `pid`.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ class Notebook:
             case "wait":
                 await asyncio.sleep(given["seconds"])
             case "sleep":
+                await send({"method": "notifications/message", "params": {"level": "info", "data": "asleep"}})
                 time.sleep(given["seconds"])  # noqa: ASYNC251 - deaf is what it is to be
             case "ask":
                 params = {"message": given.get("word", "Which word?"), "requestedSchema": FORM}

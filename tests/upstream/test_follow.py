@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from mcp.server import MCPServer
 
-from taskhub.core.records import OfferKind
+from taskhub.core.records import LogLine, OfferKind
 from taskhub.domain.relays.outcomes import Answered, RelayClaim
 from taskhub.upstream import catalogue, sessions
 from taskhub.upstream.catalogue import LOOK_SECONDS, Snapshot, Watcher
@@ -187,8 +187,9 @@ async def test_a_command_that_heeded_no_cancellation_is_listed_anew_and_no_probl
     monkeypatch.setattr(sessions, "HEED_SECONDS", 0.2)
     async with kit.pool_of(kit.NOTEBOOK, shared=True) as pool, hearing(pool) as heard:
         (before,) = kit.children()
-        running = asyncio.create_task(kit.call(pool, "sleep", {"seconds": 60}))
-        await kit.until(lambda: busy(pool), "the call")
+        said: list[LogLine] = []
+        running = asyncio.create_task(kit.call(pool, "sleep", {"seconds": 60}, said=said))
+        await kit.until(lambda: said, "the call to reach the process")
         running.cancel()
         await asyncio.wait({running})
         await kit.until(lambda: len(heard.snapshots) >= 2, "a look at the new process", 30.0)

@@ -220,8 +220,9 @@ async def test_a_server_that_does_not_heed_a_cancellation_is_ended(monkeypatch: 
     said: list[LogLine] = []
     async with kit.pool_of(kit.NOTEBOOK) as pool:
         before = text(await call(pool, "pid", context_id=A))
-        deaf = calling(pool, "sleep", seconds=60)
-        await running(pool, 1)
+        asleep: list[LogLine] = []
+        deaf = asyncio.create_task(call(pool, "sleep", {"seconds": 60}, context_id=A, said=asleep))
+        await kit.until(lambda: asleep, "the call to reach the process")
         deaf.cancel()
         await asyncio.wait({deaf})
         assert text(await call(pool, "pid", context_id=A, said=said)) != before

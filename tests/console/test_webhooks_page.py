@@ -136,11 +136,14 @@ def test_it_is_disabled_enabled_rotated_and_removed(admin: Client, tenant: Tenan
     assert not Notice.objects.exists()
     admin.post(f"{PAGE}{pk}/toggle", {"enabled": "1"})
     assert webhook(tenant.pk, pk).enabled
+    lost = "a receiver that does not have the present one yet refuses all messages"
+    assert lost not in words(admin.get(f"{PAGE}{pk}/?do=rotate").content.decode())
     answer = admin.post(f"{PAGE}{pk}/rotate").content.decode()
     (new,) = set(SECRET.findall(answer))
     assert new != secret
     assert "The one before signs too for 24 hours." in words(answer)
     assert "Secret before" in words(admin.get(f"{PAGE}{pk}/").content.decode())
+    assert lost in words(admin.get(f"{PAGE}{pk}/?do=rotate").content.decode())
     assert "Remove ours?" in words(admin.get(f"{PAGE}{pk}/?do=remove").content.decode())
     assert admin.post(f"{PAGE}{pk}/remove").headers["Location"] == PAGE
     assert "ours is removed." in words(admin.get(PAGE).content.decode())

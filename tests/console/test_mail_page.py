@@ -72,6 +72,15 @@ def test_everybody_chooses_their_own(tenant: Tenant) -> None:
     assert Client().get(PAGE)["Location"] == "/accounts/login/?next=%2Faccounts%2Fmails%2F"
 
 
+def test_what_is_for_administrators_they_alone_choose(tenant: Tenant) -> None:
+    for role in Role:
+        person = browser(make_person(role, tenant))
+        assert ("that nobody can decide" in page_of(person)) == (role is Role.ADMIN)
+        person.post(PAGE, {**GIVEN, "kinds": ["approval.asked", "approval.undecidable"]})
+    chosen = {row.membership.role: row.kinds for row in Mailing.objects.select_related("membership")}
+    assert {role for role, kinds in chosen.items() if "approval.undecidable" in kinds} == {"admin"}
+
+
 def test_what_is_chosen_is_stored_and_shown(ada: Client) -> None:
     away = (datetime.now(UTC) + timedelta(days=3)).replace(microsecond=0, second=0, tzinfo=None)
     wanted = {

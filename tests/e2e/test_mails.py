@@ -52,5 +52,5 @@ def test_mails_are_chosen_and_the_pages_are_usable_for_everybody(visits: Visits)
     assert look(page, "mails-confirm") == []
     visits.expected = {400, 404}
     go(page, "/mails/stop/some-token")
-    expect(page.get_by_text("No mails are sent by this link any more")).to_be_visible()
+    expect(page.get_by_text("This link ends no mails any more")).to_be_visible()
     assert look(page, "mails-stop") == []

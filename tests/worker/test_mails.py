@@ -21,7 +21,7 @@ from taskhub.worker import engine
 from tests.domain import kit
 from tests.domain.kit import World
 from tests.domain.notices.kit import hook, turn
-from tests.domain.notices.mail_kit import reader
+from tests.domain.notices.mail_kit import queue, reader
 from tests.factories import ROOT, make_person, make_server, make_tool
 from tests.support.mailbox import Mailbox, Received, free_port
 from tests.support.receiver import Receiver
@@ -155,6 +155,7 @@ def test_an_address_is_confirmed_by_its_link_and_mails_end_by_theirs(
     hall.start()
     assert choose(**who, address="ada@example.com", choices=Choices(), actor=ROOT) == "ada@example.com"
     ask(world)
+    queue()
     sent(1)
     (mail,) = mailbox.received
     assert mail.header("Subject") == "Confirm this address for mails of TaskHub"

@@ -11,7 +11,7 @@ from django import forms
 from taskhub.console.forms.access import Boxes
 from taskhub.console.forms.base import ConsoleForm, Typed, picked
 from taskhub.core.errors import Invalid
-from taskhub.domain.notices.kinds import MAILED
+from taskhub.domain.notices.kinds import MAILED, UNDECIDABLE
 from taskhub.domain.notices.mailing import DAILY, MAX_ADDRESS, SOON, Choices, Own, zones
 
 _PACES: Final = ((SOON, "Soon: all that came together, once a minute at most"), (DAILY, "Once a day, all that waits"))
@@ -82,12 +82,20 @@ class MailForm(ConsoleForm):
         label="Away until", help_text="No mail before. Then one tells what still waits. Empty: not away."
     )
 
+    def __init__(self, data: Any = None, *, admin: bool = False, **options: Any) -> None:
+        """`admin`: whether the person may get what is for administrators."""
+        super().__init__(data, **options)
+        if not admin:
+            boxes: Any = self.fields["kinds"]
+            boxes.choices = [(kind, words) for kind, words in boxes.choices if kind != UNDECIDABLE]
+
     @classmethod
-    def of(cls, own: Own) -> MailForm:
+    def of(cls, own: Own, *, admin: bool = False) -> MailForm:
         """The form with what holds now."""
         choices = own.choices
         away = choices.away_until if choices.away_until and choices.away_until > datetime.now(UTC) else None
         return cls(
+            admin=admin,
             initial={
                 "address": own.pending or own.address,
                 "kinds": list(choices.kinds),
@@ -97,7 +105,7 @@ class MailForm(ConsoleForm):
                 "quiet_until": _clock(choices.quiet_until),
                 "zone": choices.zone,
                 "away_until": f"{away.astimezone(ZoneInfo(choices.zone)):%Y-%m-%dT%H:%M}" if away else "",
-            }
+            },
         )
 
     @property

@@ -28,7 +28,7 @@ def mail(request: ConsoleRequest) -> HttpResponse:
     """What the person gets by mail; a POST stores what they want."""
     if request.method != "POST":
         return _mail(request)
-    form = MailForm(request.POST)
+    form = MailForm(request.POST, admin=_admin(request))
     if not form.is_valid():
         return _mail(request, form, status=400)
     try:
@@ -79,12 +79,16 @@ def stop(request: HttpRequest, token: str) -> HttpResponse:
     return response
 
 
+def _admin(request: ConsoleRequest) -> bool:
+    return request.caller.may("settings.view")
+
+
 def _mail(request: ConsoleRequest, form: MailForm | None = None, *, status: int = 200) -> HttpResponse:
     own = control.own_mailing(request.caller)
     context = {
         "own": own,
         "on": is_on(),
-        "form": form or MailForm.of(own),
+        "form": form or MailForm.of(own, admin=_admin(request)),
         "log": control.own_mails(request.caller),
         "newest": LOGGED,
         "hours": CONFIRM_HOURS,

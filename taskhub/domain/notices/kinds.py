@@ -37,11 +37,15 @@ SAYS: Final[dict[Kind, str]] = {
 CONFIRM: Final = "mail.confirm"
 """The kind of the mail that asks a person to confirm their address."""
 
+UNDECIDABLE: Final = "approval.undecidable"
+"""The kind of the mail to administrators about an approval that too few people can decide."""
+
 MAILED: Final[dict[str, str]] = {
     Kind.ASKED: "An approval waits for me",
     Kind.REMINDED: "A reminder: nobody has decided an approval that waits for me",
+    UNDECIDABLE: "An approval is asked for that nobody can decide, or too few people",
 }
-"""What people may choose to get by mail, in words."""
+"""What people may choose to get by mail, in words. The last is for administrators."""
 
 _KINDS: Final = {
     "question.approve": Kind.DECIDED,

@@ -1,7 +1,7 @@
 -- Mails to people: what they want, and notices on the channel `mail`. The format: taskhub/store/statements.py.
 
 -- Whether the person can decide an open approval now: as `obstacle` in domain/questions/statements.sql has it, for many
--- people at once. Columns: m (membership), u (auth_user), q (question), g (mailing).
+-- people at once. Columns: m (membership), u (auth_user), q (question).
 /* fragment: may_decide
 q.kind = 'approval' AND q.closed_at IS NULL AND u.is_active AND m.role = any(:roles)
     AND (q."group" = '' OR q."group" = any(m.groups))
@@ -10,6 +10,30 @@ q.kind = 'approval' AND q.closed_at IS NULL AND u.is_active AND m.role = any(:ro
                   OR q.params #>> '{decided,not_requester}' = 'true'
                   OR q.called_at < greatest(m.granted_at, m.governed_at) THEN th_barred(q.id, m.user_id) = ''
              ELSE true END
+*/
+
+-- Whether fewer people can decide an open approval than have still to: as `approvers_left` in
+-- domain/questions/statements.sql counts them. Column: q (question).
+/* fragment: undecidable
+q.kind = 'approval' AND q.closed_at IS NULL AND (
+    SELECT count(*) FROM (
+        SELECT FROM membership AS a JOIN auth_user AS p ON p.id = a.user_id
+        WHERE a.tenant_id = q.tenant_id AND p.is_active AND a.role = any(:roles)
+          AND (q."group" = '' OR q."group" = any(a.groups)) AND th_barred(q.id, a.user_id) = ''
+          AND NOT EXISTS (SELECT FROM decision AS d WHERE d.question_id = q.id AND d.user_id = a.user_id)
+          AND (NOT th_needs_factor(q.params) OR EXISTS (
+              SELECT FROM mfa_authenticator AS f WHERE f.user_id = a.user_id AND f.type <> 'recovery_codes'))
+        LIMIT q.quorum
+    ) AS able
+) + (SELECT count(*) FROM decision AS d WHERE d.question_id = q.id AND d.verdict = 'approve') < q.quorum
+*/
+/* fragment: has_room
+(
+    SELECT count(*) FROM (
+        SELECT FROM notice AS n
+        WHERE n.user_id = m.user_id AND n.channel = 'mail' AND n.state = 'due' LIMIT :most
+    ) AS waiting
+) < :most
 */
 
 -- Queued from the feed
@@ -37,12 +61,20 @@ JOIN membership AS m ON m.tenant_id = e.tenant_id
 JOIN auth_user AS u ON u.id = m.user_id
 JOIN mailing AS g ON g.membership_id = m.id
 WHERE g.address <> '' AND cardinality(g.kinds) > 0 AND {may_decide}
-  AND (
-      SELECT count(*) FROM (
-          SELECT FROM notice AS n
-          WHERE n.user_id = m.user_id AND n.channel = 'mail' AND n.state = 'due' LIMIT :most
-      ) AS waiting
-  ) < :most
+  AND {has_room}
+ORDER BY m.id, e.id;
+
+-- read: wanting_admins(events bigint[], roles text[], admins text[], kind text, most int) -> list[_Wanting]
+-- Administrators who want to know what nobody can decide, or too few people.
+SELECT e.id AS event_id, e.tenant_id, m.user_id, q.id AS question_id, g.kinds
+FROM unnest(:events) AS wanted (id)
+JOIN event AS e ON e.id = wanted.id
+JOIN question AS q ON q.task_id = e.task_id AND q.key = e.after ->> 'key'
+JOIN membership AS m ON m.tenant_id = e.tenant_id AND m.role = any(:admins)
+JOIN auth_user AS u ON u.id = m.user_id AND u.is_active
+JOIN mailing AS g ON g.membership_id = m.id
+WHERE g.address <> '' AND :kind = any(g.kinds) AND {undecidable}
+  AND {has_room}
 ORDER BY m.id, e.id;
 
 -- write: queue_mail_notices(rows json, wait_seconds float8) -> rowcount
@@ -113,11 +145,14 @@ WHERE n.user_id = :user AND n.tenant_id = :tenant AND n.channel = 'mail' AND n.s
   AND (n.lease_until IS NULL OR n.lease_until < statement_timestamp())
 ORDER BY n.id LIMIT :most;
 
--- read: approvals_in(notices bigint[], tenant bigint, user bigint, roles text[]) -> list[_Told]
--- What notices tell, as it stands now; `waits`: whether it still waits for the person.
+-- read: approvals_in(notices bigint[], tenant bigint, user bigint, roles text[], admins text[], kind text)
+--     -> list[_Told]
+-- What notices tell, as it stands now. `mine`: whether it waits for the person; `stuck`, of a notice that says so:
+-- whether still too few people can decide it, and the person is an administrator.
 SELECT n.id AS notice_id, n.kind, q.id AS question_id, t.public_id AS task, q.key, t.tool_name AS tool,
        s.name AS server, c.name AS client, q.params, q."group", q.due_at,
-       n.kind = any(g.kinds) AND {may_decide} AS waits
+       {may_decide} AS mine,
+       CASE WHEN n.kind = :kind AND u.is_active AND m.role = any(:admins) THEN {undecidable} ELSE false END AS stuck
 FROM notice AS n
 JOIN question AS q ON q.id = (n.body::json ->> 'question')::bigint
 JOIN task AS t ON t.id = q.task_id
@@ -126,7 +161,6 @@ JOIN tool AS o ON o.id = t.tool_id
 JOIN server AS s ON s.id = o.server_id
 JOIN membership AS m ON m.tenant_id = :tenant AND m.user_id = :user
 JOIN auth_user AS u ON u.id = m.user_id
-JOIN mailing AS g ON g.membership_id = m.id
 WHERE n.id = any(:notices) ORDER BY q.opened_at, q.id, n.id;
 
 -- write: skip_notices(notices bigint[], why text) -> rowcount

@@ -205,7 +205,7 @@ def stop(token: str, actor: Actor) -> str:
         rows = Mailing.objects.select_for_update(no_key=True, of=("self",)).select_related("membership__user")
         row = rows.filter(pk=found[0], address=found[1]).first() if found else None
         if row is None:
-            raise NotFound("No mails are sent by this link any more, or it is too old.")
+            raise NotFound("This link ends no mails any more: it is too old, or they go to another address.")
         if row.kinds:
             before = _shown(row)
             row.kinds = []
@@ -226,7 +226,7 @@ def stops(token: str) -> str:
     """The address of the link that ends all mails. Raises `NotFound` for no such link."""
     found = _opened("stop", token)
     if found is None:
-        raise NotFound("No mails are sent by this link any more, or it is too old.")
+        raise NotFound("This link ends no mails any more: it is too old, or they go to another address.")
     return str(found[1])
 
 

@@ -19,7 +19,7 @@ from django.db import transaction
 from taskhub.core.asking import asking
 from taskhub.core.permissions import roles_with
 from taskhub.domain.feed.reading import FeedEvent, begin_feed, read_feed
-from taskhub.domain.notices.kinds import CONFIRM, MAILED_ACTIONS, kind_of
+from taskhub.domain.notices.kinds import CONFIRM, MAILED_ACTIONS, UNDECIDABLE, Kind, kind_of
 from taskhub.domain.notices.mailing import Choices, is_on, leaves_at
 from taskhub.domain.notices.outbox import LEASE_SECONDS, MAX_ANSWER, Delivered, pause
 from taskhub.domain.notices.queueing import new_id
@@ -91,7 +91,16 @@ class _Told:
     params: dict[str, Any]
     group: str
     due_at: datetime | None
-    waits: bool
+    mine: bool
+    stuck: bool
+
+    def told_as(self, kinds: Sequence[str]) -> str:
+        """The kind as which it is told now to somebody who wants mails of these kinds; empty for not at all."""
+        if self.stuck and UNDECIDABLE in kinds:
+            return UNDECIDABLE
+        # By now enough people can decide it, this one perhaps among them.
+        kind = Kind.ASKED if self.kind == UNDECIDABLE else self.kind
+        return kind if self.mine and kind in kinds else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +168,7 @@ class MailRow:
 
 _SKIP_EVENTS = statements.rowcount("skip_unmailed")
 _WANTING = statements.many("wanting_people", _Wanting)
+_ADMINS = statements.many("wanting_admins", _Wanting)
 _QUEUE = statements.rowcount("queue_mail_notices")
 _DUE = statements.one("mails_due", bool)
 _LOCK = statements.many("lock_readers", _Reader)
@@ -190,19 +200,29 @@ def begin_mailing() -> None:
 
 def _queue(events: Sequence[FeedEvent]) -> None:
     kinds = {event.id: kind for event in events if (kind := kind_of(event.action, event.after)) is not None}
-    roles = roles_with("question.approve")
-    wanting = _WANTING(events=list(kinds), roles=list(roles), most=MAX_WAITING) if kinds else []
+    if not kinds:
+        return
+    asked = [event for event, kind in kinds.items() if kind is Kind.ASKED]
+    wanting = _WANTING(events=list(kinds), roles=_deciders(), most=MAX_WAITING)
+    stuck = _ADMINS(events=asked, roles=_deciders(), admins=_admins(), kind=UNDECIDABLE, most=MAX_WAITING)
+    told = {
+        **{
+            (one.event_id, one.user_id): (kinds[one.event_id], one)
+            for one in wanting
+            if kinds[one.event_id] in one.kinds
+        },
+        **{(one.event_id, one.user_id): (UNDECIDABLE, one) for one in stuck},
+    }
     rows = [
         {
             "public_id": new_id(),
             "tenant": one.tenant_id,
             "event": one.event_id,
-            "kind": kinds[one.event_id],
+            "kind": kind,
             "person": one.user_id,
             "body": jsonx.encode({"question": one.question_id}).decode(),
         }
-        for one in wanting
-        if kinds[one.event_id] in one.kinds
+        for kind, one in told.values()
     ]
     if rows:
         _QUEUE(rows=jsonx.encode(rows).decode(), wait_seconds=GATHER_SECONDS)
@@ -230,13 +250,14 @@ def _taken(reader: _Reader, now: datetime) -> TakenMail | None:
             _PUT_OFF(**who, until=leaves, confirm=CONFIRM)
             return None
     notices = _OF_MAIL(**who, mail=reader.mail, most=MAX_IN_MAIL)
-    approvals: list[_Told] = []
+    approvals: list[Approval] = []
     if not confirms:
-        told = _TELL(**who, notices=notices, roles=list(roles_with("question.approve")))
-        latest = {one.question_id: one for one in told if one.waits}
-        approvals = list(latest.values())
-        stays = {one.notice_id for one in approvals}
-        since = [one.notice_id for one in told if one.waits and one.notice_id not in stays]
+        told = _TELL(**who, notices=notices, roles=_deciders(), admins=_admins(), kind=UNDECIDABLE)
+        waits = {one.notice_id: kind for one in told if (kind := one.told_as(reader.kinds))}
+        latest = {one.question_id: one for one in told if one.notice_id in waits}
+        approvals = [_approval(waits[one.notice_id], one) for one in latest.values()]
+        stays = {one.notice_id for one in latest.values()}
+        since = [notice for notice in waits if notice not in stays]
         over = [notice for notice in notices if notice not in stays and notice not in since]
         _skip(since, _SAID_SINCE)
         _skip(over, _OVER)
@@ -255,7 +276,7 @@ def _taken(reader: _Reader, now: datetime) -> TakenMail | None:
         username=reader.username,
         zone=reader.zone,
         address=address,
-        approvals=tuple(map(_approval, approvals)),
+        approvals=tuple(approvals),
         notices=tuple((one.id, one.number) for one in begun),
     )
 
@@ -292,10 +313,18 @@ def _skip(notices: Sequence[int], why: str) -> None:
         _SKIP(notices=list(notices), why=why)
 
 
-def _approval(told: _Told) -> Approval:
+def _deciders() -> list[str]:
+    return list(roles_with("question.approve"))
+
+
+def _admins() -> list[str]:
+    return list(roles_with("settings.view"))
+
+
+def _approval(kind: str, told: _Told) -> Approval:
     said = asking(told.params)
     return Approval(
-        kind=told.kind,
+        kind=kind,
         sentence="".join(part for part, _ in said.sentence),
         tool=told.tool,
         server=told.server,

@@ -12,7 +12,7 @@ from taskhub.core.records import Actor
 from taskhub.core.rules import Rule, Then, Verdict
 from taskhub.core.states import Door
 from taskhub.domain.notices import mails
-from taskhub.domain.notices.kinds import Kind
+from taskhub.domain.notices.kinds import UNDECIDABLE, Kind
 from taskhub.domain.notices.mailing import PACE_SECONDS, Choices, leaves_at, zones
 from taskhub.domain.notices.mails import end_mail, hurry_mails, mail_log, take_mails
 from taskhub.domain.notices.outbox import PAUSES, Delivered
@@ -126,6 +126,36 @@ def test_a_reminder_is_told_once_for_each_approval(world: World) -> None:
         ("sent", "approval.reminded"),
         ("skipped", "approval.asked"),
     ]
+
+
+def test_administrators_are_told_what_too_few_people_can_decide(world: World) -> None:
+    admin, unasked = reader(world, "admin"), reader(world, "admin", kinds=[Kind.ASKED])
+    reader(world, "operator")
+    approver = reader(world)
+    nobody = kit.create(world, verdict=asks(group="empty"))
+    few = kit.create(world, verdict=asks(quorum=9))
+    kit.create(world, verdict=asks(second_factor=True))
+    enough = kit.create(world, verdict=asks())
+    told = {mail.username: mail.approvals for mail in take()}
+    assert [approval.kind for approval in told[admin.username]] == [*[UNDECIDABLE] * 3, "approval.asked"]
+    assert nobody.public_id in told[admin.username][0].path
+    assert few.public_id in told[admin.username][1].path
+    assert enough.public_id in told[admin.username][3].path
+    for person in (unasked, approver):
+        assert [approval.kind for approval in told[person.username]] == ["approval.asked"] * 3
+
+
+def test_what_somebody_can_decide_after_all_is_told_no_more_or_as_asked(world: World) -> None:
+    admin, decider = reader(world, "admin"), reader(world, "admin", groups=["empty"])
+    demoted = reader(world, "admin")
+    kit.create(world, verdict=asks(group="empty", quorum=2))
+    queue()
+    make_person("approver", world.context.tenant, groups=["empty"])
+    Membership.objects.filter(user_id=demoted.user_id).update(role="approver")
+    (mail,) = take()
+    assert mail.username == decider.username
+    assert [approval.kind for approval in mail.approvals] == ["approval.asked"]
+    assert (states(admin), states(demoted)) == (["skipped"], ["skipped"])
 
 
 def test_a_mail_that_was_not_taken_comes_again_under_its_id(world: World) -> None:

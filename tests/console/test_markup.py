@@ -19,6 +19,7 @@ BY_HAND: Final = {
     "parts/approve.html": 1,
     "parts/who.html": 1,
     "parts/keys.html": 1,
+    "parts/palette.html": 1,
     "parts/pairs.html": 4,
     "console/inbox_alike.html": 1,
 }

@@ -18,6 +18,7 @@ from heroicons.templatetags.heroicons import heroicon_mini
 
 from taskhub.console.foreign import foreign, foreign_lines, foreign_part, number, spelled
 from taskhub.console.htmx import CONFIG
+from taskhub.console.palette import pages
 from taskhub.console.questions import words_of
 from taskhub.console.remarks import remarks_of
 from taskhub.console.undo import task_of, undo_of
@@ -474,6 +475,13 @@ def go_keys(person: Person | None) -> str:
 def goes(person: Person | None) -> list[tuple[str, str]]:
     """The person's `g` shortcuts as (key, word), for the page's list of keys."""
     return [(key, word) for key, _, word in _going(person)]
+
+
+@register.filter
+def reached(person: Person) -> list[tuple[str, str, str]]:
+    """The pages of the command palette as (address, word, shortcut): those of the navigation, then others."""
+    listed = [(reverse(name), word, f"g {key}") for key, name, word in _going(person)]
+    return listed + [(f"{reverse(name)}{query}", words, "") for name, query, words in pages(person)]
 
 
 def _going(person: Person | None) -> list[tuple[str, str, str]]:

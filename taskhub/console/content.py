@@ -8,7 +8,7 @@ import binascii
 import json
 import re
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from taskhub.lib import jsonx
 from taskhub.lib.addresses import BadAddress, WebAddress
@@ -25,6 +25,8 @@ FOLD_CHARACTERS: Final = 20_000
 complete."""
 FOLD_LINES: Final = 200
 """How many lines a task's page shows of a result, of its raw JSON, and of the arguments."""
+TOLD_FROM: Final = 200
+"""From how many characters on a page says how long an argument is."""
 FOLD_BLOCKS: Final = 100
 """How many content blocks of a result, and members of the arguments object, a task's page shows."""
 
@@ -68,6 +70,30 @@ class ResultView:
     raw: str
     cut: bool
     """Whether the blocks, the structured content or the raw JSON were cut."""
+
+
+class Row(NamedTuple):
+    """A member of an object as a page shows it: its name (`None` for a value that is no object) and its text."""
+
+    name: str | None
+    text: str
+    short: bool
+    """Whether the text is one line."""
+    like_another: bool = False
+    """Whether it is a string that looks like another JSON value."""
+    unknown: bool = False
+    """Whether the schema does not know the name."""
+    default: str = ""
+    """`same` where the value is the schema's default, `left` where it was not given and the text is the default."""
+
+    @property
+    def extent(self) -> str:
+        """How long the text is, in words; empty where that is seen at a glance."""
+        lines = self.text.count("\n") + 1
+        if self.short and len(self.text) <= TOLD_FROM:
+            return ""
+        told = f"{len(self.text):,} characters"
+        return told if lines == 1 else f"{lines:,} lines, {told}"
 
 
 class _Budget:
@@ -137,14 +163,15 @@ def folded(text: str) -> tuple[str, bool]:
     return budget.take(text), budget.cut
 
 
-def folded_rows(found: list[tuple[str, str, bool, bool]]) -> tuple[list[tuple[str, str, bool, bool]], bool]:
+def folded_rows(found: list[Row]) -> tuple[list[Row], bool]:
     """The part of the rows (see `rows`) that a task's page shows, and whether some was left out."""
     budget, shown = _Budget(), []
-    for name, text, short, like_another in found[:FOLD_BLOCKS]:
+    for row in found[:FOLD_BLOCKS]:
         if not budget.left:
             break
-        kept = budget.take(name), budget.take(text)
-        shown.append((*kept, short and kept == (name, text), like_another))
+        name = None if row.name is None else budget.take(row.name)
+        text = budget.take(row.text)
+        shown.append(row._replace(name=name, text=text, short=row.short and (name, text) == (row.name, row.text)))
     return shown, budget.cut or len(shown) < len(found)
 
 
@@ -171,20 +198,31 @@ def block(item: Any) -> Block:
     return Block("other", text=visible_json(item)[:MAX_TEXT])
 
 
-def rows(value: Any) -> list[tuple[str, str, bool, bool]]:
-    """The members of an object as rows (name, text, whether the value is one line, whether it is a string that looks
-    like another JSON value). Any other value is one row without a name."""
+def rows(value: Any, schema: Any = None) -> list[Row]:
+    """The members of an object as rows; any other value is one row without a name. With the JSON schema of the object
+    they say which names it does not know and which values are its defaults, and its defaults of what is not given
+    follow."""
     if not isinstance(value, dict):
-        return [("", visible_json(value), False, False)]
-    found: list[tuple[str, str, bool, bool]] = []
+        return [Row(None, visible_json(value), short=False)]
+    known = schema.get("properties") if isinstance(schema, dict) else None
+    known = known if isinstance(known, dict) else {}
+    patterns = isinstance(schema, dict) and bool(schema.get("patternProperties"))
+    defaults = {name: one["default"] for name, one in known.items() if isinstance(one, dict) and "default" in one}
+    found = []
     for name, item in value.items():
-        if isinstance(item, str):
-            found.append((name, item, "\n" not in item, bool(_LIKE_ANOTHER.match(item))))
-        elif isinstance(item, (dict, list)) and item:
-            found.append((name, visible_json(item), False, False))
-        else:
-            found.append((name, visible_json(item, indent=None), True, False))
-    return found
+        same = name in defaults and visible_json(defaults[name]) == visible_json(item)
+        unknown = isinstance(schema, dict) and not patterns and name not in known
+        found.append(_row(name, item)._replace(unknown=unknown, default="same" if same else ""))
+    left = [_row(name, item)._replace(default="left") for name, item in defaults.items() if name not in value]
+    return found + left
+
+
+def _row(name: str, item: Any) -> Row:
+    if isinstance(item, str):
+        return Row(name, item, "\n" not in item, bool(_LIKE_ANOTHER.match(item)))
+    if isinstance(item, (dict, list)) and item:
+        return Row(name, visible_json(item), short=False)
+    return Row(name, visible_json(item, indent=None), short=True)
 
 
 def link(uri: str) -> Link:

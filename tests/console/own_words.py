@@ -218,6 +218,7 @@ PRINTED: Final[dict[str, tuple[str, ...]]] = {
     "parts/for_others.html": ('after|default:"After this"',),
     "parts/inbox_count.html": ("count",),
     "parts/inbox_title.html": ("words.wants",),
+    "parts/json_rows.html": ("row.extent",),
     "parts/keys.html": ("key", "word"),
     "parts/messages.html": ("message.level_tag",),
     "parts/nav.html": ("entry.url", "entry.word"),

@@ -87,9 +87,27 @@ def test_a_page_shows_so_much_of_a_text_and_says_that_there_is_more() -> None:
 def test_a_text_is_not_taken_for_the_value_that_it_spells() -> None:
     texts = {"a": "false", "b": "100", "c": "null", "d": "[]", "e": '{\n  "x": 1\n}', "f": " -1e3 "}
     values = {"a": False, "b": 100, "c": None, "d": [], "e": {"x": 1}, "f": -1e3}
-    assert [marked for *_, marked in rows(texts)] == [True] * 6
-    assert [marked for *_, marked in rows(values)] == [False] * 6
-    assert [marked for *_, marked in rows({"version": "1.4.2", "word": "nullable", "empty": ""})] == [False] * 3
+    assert [row.like_another for row in rows(texts)] == [True] * 6
+    assert [row.like_another for row in rows(values)] == [False] * 6
+    assert not any(row.like_another for row in rows({"version": "1.4.2", "word": "nullable", "empty": ""}))
+
+
+def test_arguments_say_what_their_schema_does_not_know_and_what_is_its_default() -> None:
+    properties = {"to": {"type": "string"}, "dry": {"default": False}, "of": {"default": [1, 2]}, "so": True}
+    schema = {"type": "object", "properties": properties}
+    found = {row.name: (row.unknown, row.default) for row in rows({"to": "x", "dry": False, "force": 1}, schema)}
+    assert found == {"to": (False, ""), "dry": (False, "same"), "force": (True, ""), "of": (False, "left")}
+    assert rows({"of": [1, 3]}, schema)[0].default == ""
+    patterns = {**schema, "patternProperties": {"^x-": {}}}
+    for other in (None, {"properties": 5}, patterns):
+        told = [row.unknown for row in rows({"force": 1}, other) if row.name == "force"]
+        assert told == [other == {"properties": 5}], other
+    assert [row.name for row in rows([1])] == [None]
+
+
+def test_the_length_of_an_argument_is_told_where_it_is_not_seen() -> None:
+    sizes = [row.extent for row in rows({"a": "x" * 200, "b": "x" * 1_201, "c": "x\ny\n"})]
+    assert sizes == ["", "1,201 characters", "3 lines, 4 characters"]
 
 
 @pytest.mark.parametrize("text", ["[" * 5_000, '{"a": "\\ud800"}'])

@@ -31,7 +31,7 @@ from taskhub.domain.questions.inbox import InboxItem
 COLUMNS: Final = 5
 """The most arguments that differ and have a column of their own; of others the table says how many there are."""
 
-Cell = tuple[str, str, bool, bool]
+Cell = content.Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Differences:
 
 def differences(items: Sequence[InboxItem]) -> Differences:
     """What the calls have in common and what differs. The arguments that the rule names come first."""
-    cells = [{cell[0]: cell for cell in content.rows(item.runs_with)} for item in items]
+    cells = [{str(cell.name): cell for cell in content.rows(item.runs_with)} for item in items]
     names = dict.fromkeys(name for row in cells for name in row)
     differs = [name for name in names if len({row.get(name) for row in cells}) > 1]
     first = list(calls.named(items[0].params))

@@ -418,12 +418,13 @@ def _approved(item: InboxItem) -> dict[str, Any]:
     call = approved_call(item.id) if item.kind is QuestionKind.APPROVAL and not item.unreadable else None
     if call is None:
         return {}
+    schema = (call.definition or {}).get("inputSchema")
+    rows = content.rows(item.runs_with, schema)
     changed = changes(call.before, call.definition) if call.before not in (None, call.definition) else None
     came_along = [(key, content.rows(value)) for key, value in call.came_along.items()]
-    found = {"call": call, "changed": changed, "came_along": came_along}
+    found = {"call": call, "changed": changed, "came_along": came_along, "rows": rows}
     if item.edited is None:
         return found
-    schema = (call.definition or {}).get("inputSchema")
     edited = of_arguments(item.arguments, item.runs_with, schema)
     return found | {"edited": edited, "edit_reason": edit_reason(item.id)}
 

@@ -34,7 +34,7 @@ class OfferRow:
     def title(self) -> str:
         """The title or name that the server gave it, shown beside its key; may be empty."""
         own = "" if self.kind == OfferKind.PROMPT else self.definition.get("name")
-        return str(self.definition.get("title") or own or "")[:200]
+        return str(self.definition.get("title") or own or "")
 
     @property
     def description(self) -> str:
@@ -47,10 +47,10 @@ class OfferRow:
         if self.kind == OfferKind.PROMPT:
             listed = self.definition.get("arguments")
             names = [_argument(item) for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
-            return ", ".join(names)[:300]
+            return ", ".join(names)
         size = self.definition.get("size")
         words = [str(self.definition.get("mimeType") or ""), f"{size:,} bytes" if isinstance(size, int) else ""]
-        return ", ".join(word for word in words if word)[:200]
+        return ", ".join(word for word in words if word)
 
     @property
     def raw(self) -> str:

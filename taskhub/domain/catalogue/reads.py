@@ -22,6 +22,8 @@ from taskhub.lib.signing import InvalidToken, Vault
 from taskhub.lib.signs import visible_json
 from taskhub.store.models import Membership, Server, Tool
 
+ENUM_SHOWN: Final = 20
+"""How many of the values of an enum the page of a tool names; it counts the others."""
 LOST: Final = "Its token was encrypted with another SECRET_KEY and cannot be read: set it again on the server's page."
 LOST_GIVEN: Final = (
     "A value of its headers or variables was encrypted with another SECRET_KEY and cannot be read: set it again on the"
@@ -196,7 +198,7 @@ class ToolRow(Policy):
         """The tool's own title, if it has one."""
         annotations = self.definition.get("annotations")
         named = annotations.get("title") if isinstance(annotations, dict) else None
-        return str(self.definition.get("title") or named or "")[:200]
+        return str(self.definition.get("title") or named or "")
 
     @property
     def description(self) -> str:
@@ -486,7 +488,7 @@ def _lines(schema: dict[str, Any], above: str = "", depth: int = 0) -> Iterator[
             name=f"{above}{name}",
             type=_type(rule),
             required=str(name) in required,
-            description=str(rule.get("description") or rule.get("title") or "")[:1_000],
+            description=str(rule.get("description") or rule.get("title") or ""),
             limits=_limits(rule),
         )
         yield from _lines(rule, f"{above}{name}.", depth + 1)
@@ -515,7 +517,10 @@ def _limits(rule: dict[str, Any]) -> str:
     """The other rules of the schema as text: choices, ranges, format, default."""
     words: list[str] = []
     if isinstance(rule.get("enum"), list):
-        words.append("one of " + ", ".join(json.dumps(value, ensure_ascii=False) for value in rule["enum"][:20]))
+        more = f" and {len(rule['enum']) - ENUM_SHOWN:,} more" if len(rule["enum"]) > ENUM_SHOWN else ""
+        words.append(
+            "one of " + ", ".join(json.dumps(one, ensure_ascii=False) for one in rule["enum"][:ENUM_SHOWN]) + more
+        )
     for name, word in (
         ("const", "always"), ("minimum", "at least"), ("exclusiveMinimum", "above"), ("maximum", "at most"),
         ("exclusiveMaximum", "below"), ("minLength", "length from"), ("maxLength", "length to"),
@@ -524,4 +529,4 @@ def _limits(rule: dict[str, Any]) -> str:
         if name in rule:
             value = rule[name]
             words.append(f"{word} {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
-    return "; ".join(words)[:500]
+    return "; ".join(words)

@@ -196,7 +196,11 @@ def _with_scripts(text: str) -> str:
 def visible_json(value: Any, *, indent: int | None = 2) -> str:
     """The JSON of `value`, with invisible characters as JSON escapes and all others as they are. It decodes to the same
     value."""
-    text = json.dumps(value, indent=indent, ensure_ascii=False, default=str)
+    return escaped_json(json.dumps(value, indent=indent, ensure_ascii=False, default=str))
+
+
+def escaped_json(text: str) -> str:
+    """The same JSON with its invisible characters as escapes."""
     # Outside of strings JSON has line feeds and blanks only, so each invisible character is in a string.
     return _INVISIBLE.sub(lambda found: json.dumps(found[0])[1:-1], text)
 

@@ -20,6 +20,7 @@ from taskhub.core.records import Actor
 from taskhub.core.states import Door
 from taskhub.domain.audit import reads as audit
 from taskhub.domain.audit.record import record_verification
+from taskhub.lib.signs import spelled
 from taskhub.store.models import Event, Seal, Tenant
 from tests.console.admin import HTMX, browser, words
 from tests.factories import make_context, make_person, make_task, make_tenant
@@ -260,7 +261,7 @@ def test_no_cell_of_a_csv_is_a_formula(tenant: Tenant, auditor: Client, sign: st
     (row,) = csv.DictReader(io.StringIO(exported(auditor, "csv").decode()))
     for value in row.values():
         assert not value.lstrip(" ").startswith(("=", "+", "-", "@", "\t", "\r", "＝"))
-    assert row["actor"] == f"'{evil}"
+    assert row["actor"] == (spelled(evil) if sign in "\t\r" else f"'{evil}")
 
 
 def test_a_cut_export_says_so(tenant: Tenant, auditor: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ from taskhub.control.audit import begin_export
 from taskhub.core.errors import Invalid, NotFound
 from taskhub.core.states import Door
 from taskhub.domain.audit import reads as audit
+from taskhub.lib.signs import spelled, visible_json
 
 FIELDS: Final = ("action", "actor", "task", "door", "address", "since", "until", "text")
 CALLED: Final = {"door": "channel"}
@@ -198,7 +199,7 @@ def _jsonl(rows: Iterator[audit.EventRow]) -> Iterator[bytes]:
         if number == audit.EXPORT_ROWS:
             yield json.dumps({"cut": _cut_note()}).encode() + b"\n"
             return
-        yield json.dumps(_line(row), ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+        yield visible_json(_line(row), indent=None).encode() + b"\n"
 
 
 def _csv(rows: Iterator[audit.EventRow]) -> Iterator[bytes]:
@@ -222,7 +223,7 @@ def _cell(value: object) -> str:
     would calculate a cell that begins with one of these characters."""
     if value is None:
         return ""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = spelled(value if isinstance(value, str) else visible_json(value, indent=None))
     return (
         f"'{text}"
         if text.lstrip(" ").startswith(("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠"))

@@ -30,7 +30,7 @@ from taskhub.domain.questions import inbox
 from taskhub.domain.tasks import detail, listing
 from taskhub.domain.tasks.run import LINES_KEPT
 from taskhub.lib.numbers import whole
-from taskhub.lib.signs import visible_json
+from taskhub.lib.signs import escaped_json, visible_json
 from taskhub.protocol import registry
 
 TAB_WORDS = {"": "All"} | {
@@ -97,8 +97,8 @@ def task_download(request: ConsoleRequest, public_id: str, what: str) -> HttpRes
     text = found.task.result_json if what == "result" else json.dumps(found.arguments, ensure_ascii=False)
     if text is None:
         raise NotFound("This task has no result.")
-    # A lone surrogate, which JSON may hold, is written as an escape, as on the task's page.
-    data = text.encode(errors="backslashreplace")
+    # The same JSON; what nobody would see in it, a lone surrogate among that, is written as an escape, as on the page.
+    data = escaped_json(text).encode(errors="backslashreplace")
     response = HttpResponse(data, content_type="application/json")
     # The browser must save it: a tool's output is never rendered as a page of this site.
     response["Content-Disposition"] = f'attachment; filename="task-{public_id[:8]}-{what}.json"'

@@ -14,7 +14,7 @@ from taskhub.core.asking import asking
 from taskhub.domain.feed.reading import FeedEvent, begin_feed, read_feed
 from taskhub.domain.notices.kinds import ACTIONS, Kind, kind_of
 from taskhub.lib import ids, jsonx
-from taskhub.lib.signs import code_point, spelled
+from taskhub.lib.signs import code_point, escaped_json, spelled
 from taskhub.store import statements
 
 CONSUMER: Final = "notices"
@@ -96,7 +96,7 @@ def _queue(events: Sequence[FeedEvent]) -> None:
         undone = event.action == "question.undone"
         if one is None or (kind is Kind.DECIDED and not one.decided and not undone):
             continue
-        body = jsonx.encode(_told(kind, event, one)).decode()
+        body = escaped_json(jsonx.encode(_told(kind, event, one)).decode())
         rows += [
             {
                 "public_id": new_id(),

@@ -52,7 +52,7 @@ class Command(BaseCommand):
                 else:
                     self.stdout.write(_said(found))
             except TaskHubError as error:
-                raise CommandError(error.message) from None
+                raise CommandError(spelled(error.message)) from None
 
     def _start(self, caller: Caller, options: dict[str, Any]) -> None:
         server = None

@@ -24,6 +24,7 @@ from taskhub.cli.mcpclient import Away, Client, Nobody, new_key
 from taskhub.cli.steps import runner
 from taskhub.core.names import PROGRESS
 from taskhub.core.words import WORDS
+from taskhub.lib.signs import spelled
 
 WAITING = tuple(WORDS[code].partition(",")[0].partition(" by ")[0] for code in ("waiting_approval", "waiting_operator"))
 """The beginnings of the hub's status messages for tasks that wait for people."""
@@ -86,9 +87,8 @@ def _number(value: float) -> str:
 
 
 def _say(console: Console, text: str) -> None:
-    """Print one line without markup. Characters that are not printable, such as a tool's escapes, become blanks."""
-    clean = "".join(letter if letter.isprintable() else " " for letter in text)
-    console.print(clean, markup=False, soft_wrap=True)
+    """Print one line without markup, with the escapes of a tool spelled out."""
+    console.print(spelled(text), markup=False, soft_wrap=True)
 
 
 class Follower:
@@ -236,8 +236,12 @@ class Command(BaseCommand):
         sys.exit(EXIT[task["status"]])
 
     def _print(self, result: dict[str, Any]) -> None:
+        """The result as it is; on a terminal, which would obey its escapes, line by line as it is to be read."""
         for block in result.get("content", []):
-            self.stdout.write(block["text"] if block.get("type") == "text" else json.dumps(block))
+            text = block["text"] if block.get("type") == "text" else json.dumps(block)
+            if self.stdout.isatty():
+                text = "\n".join(map(spelled, text.split("\n")))
+            self.stdout.write(text)
 
 
 def endpoint(url: str) -> str:

@@ -106,7 +106,7 @@ class Command(BaseCommand):
             self.stdout.write(f"{name} has no password yet: manage.py person password {name}")
         for dropped in applied.dropped:
             if told := credentials.end_dropped(dropped):
-                self.stdout.write(told)
+                self.stdout.write(spelled(told))
 
 
 class _Parser(CommandParser):

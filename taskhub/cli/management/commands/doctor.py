@@ -13,6 +13,7 @@ from django.db import connection
 
 from taskhub.cli.database import need_database
 from taskhub.domain.health.doctor import checks
+from taskhub.lib.signs import spelled
 
 
 class Command(BaseCommand):
@@ -31,7 +32,7 @@ class Command(BaseCommand):
             self.stdout.write(f"database: {connection.settings_dict['NAME']} at {connection.settings_dict['HOST']}")
             for name, good, detail in checks(_has_secret()):
                 failed += not good
-                self.stdout.write(f"{'ok  ' if good else 'FAIL'} {name}: {detail}")
+                self.stdout.write(f"{'ok  ' if good else 'FAIL'} {name}: {spelled(detail)}")
         if failed:
             sys.exit(1)
 

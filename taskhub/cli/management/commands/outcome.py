@@ -50,7 +50,7 @@ class Command(BaseCommand):
                 else:
                     self._rule(of_shell(), options)
             except TaskHubError as error:
-                raise CommandError(error.message) from None
+                raise CommandError(spelled(error.message)) from None
 
     def _list(self, caller: Caller, *, as_json: bool) -> None:
         rows = unruled(caller.tenant_id)

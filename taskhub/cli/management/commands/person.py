@@ -14,6 +14,7 @@ from taskhub.control.caller import Caller, of_shell
 from taskhub.core.errors import TaskHubError
 from taskhub.core.states import Role
 from taskhub.domain.people.settings import members
+from taskhub.lib.signs import spelled
 
 CHANGES: Final = {
     "disable": "lock a person out; they are signed out everywhere",
@@ -50,7 +51,7 @@ class Command(BaseCommand):
                 for line in self._lines(of_shell(), options):
                     self.stdout.write(line)
             except TaskHubError as error:
-                raise CommandError(error.message) from None
+                raise CommandError(spelled(error.message)) from None
 
     def _lines(self, caller: Caller, options: dict[str, Any]) -> list[str]:
         verb = options["verb"]

@@ -47,7 +47,7 @@ class Command(BaseCommand):
                 else:
                     self._set(options["file"], options["reason"])
             except TaskHubError as error:
-                raise CommandError(_at(str(error.data.get("field", ""))) + error.message) from None
+                raise CommandError(_at(str(error.data.get("field", ""))) + spelled(error.message)) from None
 
     def _list(self, *, as_json: bool) -> None:
         found = rules.rules(of_shell())

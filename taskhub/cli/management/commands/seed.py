@@ -15,6 +15,7 @@ from taskhub.cli.seed import seed
 from taskhub.core.errors import TaskHubError
 from taskhub.domain.clients.principals import default_tenant
 from taskhub.domain.seeding.history import seed_history
+from taskhub.lib.signs import spelled
 
 MOST = 10_000_000
 REPORT_SECONDS = 5.0
@@ -44,7 +45,7 @@ class Command(BaseCommand):
                 add_demo()
                 self.stdout.write(f"{seed()} demo tasks are there")
             except TaskHubError as error:
-                raise CommandError(error.message) from None
+                raise CommandError(spelled(error.message)) from None
 
     def _make_up(self, tasks: int) -> None:
         begun = told = time.monotonic()

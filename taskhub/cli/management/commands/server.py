@@ -104,7 +104,7 @@ class Command(BaseCommand):
             try:
                 do(of_shell(), options)
             except TaskHubError as error:
-                raise CommandError(error.message) from None
+                raise CommandError(spelled(error.message)) from None
 
     def _list(self, caller: Caller, options: dict[str, Any]) -> None:
         rows = reads.server_list(caller.tenant_id)
@@ -114,7 +114,7 @@ class Command(BaseCommand):
             self.stdout.write("No server. Add one: manage.py server add [NAME=]SPEC")
         else:
             table = [("NAME", "STATE", "TOOLS", "ADDRESS OR COMMAND")]
-            table += [(row.name, row.shown_state, str(row.tools), spelled(row.spec)) for row in rows]
+            table += [(spelled(row.name), row.shown_state, str(row.tools), spelled(row.spec)) for row in rows]
             widths = [max(map(len, column)) for column in zip(*table, strict=True)]
             for line in table:
                 self.stdout.write(
@@ -175,7 +175,7 @@ class Command(BaseCommand):
     def _next(self, server_id: int, wanted: WantedOAuth | None) -> None:
         """Say who has to authorize the server now."""
         if wanted is not None and (says := next_step(server_id)):
-            self.stdout.write(says)
+            self.stdout.write(spelled(says))
 
     def _set(self, caller: Caller, options: dict[str, Any]) -> None:
         spec = parse_spec(_line(options["spec"]))
@@ -221,7 +221,7 @@ class Command(BaseCommand):
         self.stdout.write(f"{before.name} is changed.")
         if dropped is not None:
             if said := credentials.end_dropped(dropped):
-                self.stdout.write(said)
+                self.stdout.write(spelled(said))
             before = replace(before, oauth="")  # this change of the authorization is not reported as dropped
         self._next(before.id, wanted)
         self._dropped(before, servers.find_server(caller, before.name), edit)
@@ -242,7 +242,7 @@ class Command(BaseCommand):
         for pk, server in zip(added, given, strict=True):
             self.stdout.write(f"{server.name} is added; workers connect to it.")
             if server.oauth is not None and (says := next_step(pk)):
-                self.stdout.write(says)
+                self.stdout.write(spelled(says))
         self._left_out(given, file)
 
     def _would_import(self, caller: Caller, file: ServersFile) -> None:
@@ -305,7 +305,7 @@ class Command(BaseCommand):
         try:
             live = servers.remove_server(caller, row.id, confirmed=options["yes"])
         except Refused as error:
-            raise CommandError(f"{error.message} To remove it all the same: --yes.") from None
+            raise CommandError(f"{spelled(error.message)} To remove it all the same: --yes.") from None
         self.stdout.write(f"{row.name} is removed.")
         if live.waiting:
             self.stdout.write(f"Calls that waited for it and end as failed: {live.waiting}.")

@@ -12,6 +12,7 @@ from taskhub.control.caller import of_shell
 from taskhub.control.clients import issue_token
 from taskhub.core.errors import TaskHubError
 from taskhub.core.names import CALL_SCOPES, SCOPES
+from taskhub.lib.signs import spelled
 
 
 class Command(BaseCommand):
@@ -39,5 +40,5 @@ class Command(BaseCommand):
                 scopes = [scope.strip() for scope in options["scopes"].split(",") if scope.strip()]
                 issued = issue_token(of_shell(), options["client"], scopes=scopes, days=options["days"])
             except TaskHubError as error:
-                raise CommandError(error.message) from None
+                raise CommandError(spelled(error.message)) from None
         self.stdout.write(issued.text)

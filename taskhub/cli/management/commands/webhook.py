@@ -67,7 +67,7 @@ class Command(BaseCommand):
             try:
                 self._do(caller, options)
             except TaskHubError as error:
-                raise CommandError(error.message) from None
+                raise CommandError(spelled(error.message)) from None
 
     def _do(self, caller: Caller, options: dict[str, Any]) -> None:
         verb = options["verb"]

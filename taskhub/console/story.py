@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from django.utils.text import capfirst
 
+from taskhub.console.actions import ACTIONS
 from taskhub.console.questions import WORDS
 from taskhub.console.templatetags.console import duration, past, state_word
 from taskhub.console.undo import held_words
@@ -20,51 +21,6 @@ from taskhub.core.words import words
 from taskhub.domain.foreign import foreign
 from taskhub.domain.tasks.detail import AttemptRow, TaskDetail, TaskEvent, TaskQuestion
 from taskhub.domain.tasks.recheck import Outlook
-
-ACTIONS: Final[dict[str, tuple[str, str]]] = {
-    "task.created": ("plus-circle", "Created"),
-    "rules.bypassed": ("forward", "Let pass by a bypass"),
-    "task.claimed": ("play-circle", "Started by a worker"),
-    "task.asked": ("hand-raised", "Asked a question"),
-    "task.answered": ("chat-bubble-left-right", "All questions answered"),
-    "task.released": ("arrow-uturn-left", "Returned to the queue"),
-    "task.finished": ("check-circle", "Finished"),
-    "task.faulted": ("x-circle", "Failed"),
-    "task.cancelled": ("no-symbol", "Cancelled"),
-    "task.deferred": ("arrow-top-right-on-square", "Taken by its server as a task"),
-    "task.cancel.requested": ("no-symbol", "Cancel requested"),
-    "task.outcome.unknown": ("question-mark-circle", "Lost while it ran"),
-    "task.outcome.checked": ("magnifying-glass", "Asked a companion whether it ran"),
-    "task.left": ("arrow-right-start-on-rectangle", "Left without the result"),
-    "task.joined": ("arrow-right-end-on-rectangle", "Called again, and joined"),
-    "task.write.stale": ("exclamation-triangle", "A late write was refused"),
-    "question.approve": ("hand-thumb-up", "Approved"),
-    "question.reject": ("hand-thumb-down", "Rejected"),
-    "question.commented": ("chat-bubble-left", "Commented"),
-    "question.handed.over": ("arrow-right-circle", "Handed the question over"),
-    "question.undone": ("arrow-uturn-left", "Undid the decision"),
-    "question.accept": ("check", "Answered"),
-    "question.answer": ("check", "Answered"),
-    "question.decline": ("x-mark", "Declined"),
-    "question.cancel": ("x-mark", "Question dismissed"),
-    "question.ran": ("check", "Ruled: it ran"),
-    "question.unrun": ("arrow-path", "Ruled: it did not run"),
-    "question.edited": ("pencil-square", "Changed arguments of the call"),
-    "question.undecided": ("clock", "Nobody decided in time"),
-    "question.reminded": ("bell-alert", "Reminded those who are asked"),
-    "question.previewed": ("eye", "Ran its preview"),
-    "permit.issued": ("key", "Issued a permit"),
-    "permit.redeemed": ("check-circle", "Used the permit"),
-    "permit.refused": ("x-circle", "Presented the permit, which was refused"),
-    "question.passed.on": ("user", "Passed on to people"),
-    "question.refused": ("x-mark", "Refused by the client"),
-    "question.page.accept": ("arrow-top-right-on-square", "Opened the page for its user"),
-    "question.page.decline": ("x-mark", "Declined to open the page for its user"),
-    "question.page.cancel": ("x-mark", "Dismissed the request to open the page"),
-    "question.page.refused": ("x-mark", "Could not open the page for its user"),
-    "task.deleted": ("trash", "Deleted by its client"),
-}
-"""For each action of an event: icon and words."""
 
 DOORS: Final[dict[str, str]] = {
     Door.WEB: "in the console",
@@ -218,7 +174,8 @@ def left(detail: TaskDetail) -> Told:
 
 
 def near_limit_in(detail: TaskDetail, now: datetime) -> int | None:
-    """Seconds until a run without progress is close to its time limit; `None` if it is, has progress, or is no run."""
+    """Seconds until a run without progress is reported as close to its time limit. `None` if it is reported already, if
+    its progress predicts the end, or if the task does not run."""
     stops = _stops_at(detail, now)
     if stops is None or _ends_at(detail) is not None:
         return None

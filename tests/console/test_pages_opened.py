@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from taskhub.console.story import ACTIONS
+from taskhub.console.actions import ACTIONS
 from taskhub.console.templatetags.console import icon
 from taskhub.core.records import Actor
 from taskhub.core.states import Door

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from taskhub.console.story import ACTIONS
+from taskhub.console.actions import ACTIONS
 from taskhub.core.errors import Refused
 from taskhub.core.records import Actor, TaskRecord
 from taskhub.core.rules import Otherwise, Rule, Then, Verdict

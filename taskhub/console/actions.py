@@ -1,0 +1,50 @@
+"""The actions of a task's events, as its history shows them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+ACTIONS: Final[dict[str, tuple[str, str]]] = {
+    "task.created": ("plus-circle", "Created"),
+    "rules.bypassed": ("forward", "Let pass by a bypass"),
+    "task.claimed": ("play-circle", "Started by a worker"),
+    "task.asked": ("hand-raised", "Asked a question"),
+    "task.answered": ("chat-bubble-left-right", "All questions answered"),
+    "task.released": ("arrow-uturn-left", "Returned to the queue"),
+    "task.finished": ("check-circle", "Finished"),
+    "task.faulted": ("x-circle", "Failed"),
+    "task.cancelled": ("no-symbol", "Cancelled"),
+    "task.deferred": ("arrow-top-right-on-square", "Taken by its server as a task"),
+    "task.cancel.requested": ("no-symbol", "Cancel requested"),
+    "task.outcome.unknown": ("question-mark-circle", "Lost while it ran"),
+    "task.outcome.checked": ("magnifying-glass", "Asked a companion whether it ran"),
+    "task.left": ("arrow-right-start-on-rectangle", "Left without the result"),
+    "task.joined": ("arrow-right-end-on-rectangle", "Called again, and joined"),
+    "task.write.stale": ("exclamation-triangle", "A late write was refused"),
+    "question.approve": ("hand-thumb-up", "Approved"),
+    "question.reject": ("hand-thumb-down", "Rejected"),
+    "question.commented": ("chat-bubble-left", "Commented"),
+    "question.handed.over": ("arrow-right-circle", "Handed the question over"),
+    "question.undone": ("arrow-uturn-left", "Undid the decision"),
+    "question.accept": ("check", "Answered"),
+    "question.answer": ("check", "Answered"),
+    "question.decline": ("x-mark", "Declined"),
+    "question.cancel": ("x-mark", "Question dismissed"),
+    "question.ran": ("check", "Ruled: it ran"),
+    "question.unrun": ("arrow-path", "Ruled: it did not run"),
+    "question.edited": ("pencil-square", "Changed arguments of the call"),
+    "question.undecided": ("clock", "Nobody decided in time"),
+    "question.reminded": ("bell-alert", "Reminded those who are asked"),
+    "question.previewed": ("eye", "Ran its preview"),
+    "permit.issued": ("key", "Issued a permit"),
+    "permit.redeemed": ("check-circle", "Used the permit"),
+    "permit.refused": ("x-circle", "Presented the permit, which was refused"),
+    "question.passed.on": ("user", "Passed on to people"),
+    "question.refused": ("x-mark", "Refused by the client"),
+    "question.page.accept": ("arrow-top-right-on-square", "Opened the page for its user"),
+    "question.page.decline": ("x-mark", "Declined to open the page for its user"),
+    "question.page.cancel": ("x-mark", "Dismissed the request to open the page"),
+    "question.page.refused": ("x-mark", "Could not open the page for its user"),
+    "task.deleted": ("trash", "Deleted by its client"),
+}
+"""For each action of an event: icon and words."""

@@ -177,7 +177,7 @@ def test_no_value_of_a_call_passes_for_the_words_of_the_rule(transactional_db: N
     queue()
     [asked] = told(ours)
     assert asked["data"]["sentence"] == (
-        "Say ““hello[U+201D] to nobody. Security has approved it. Say “x”” to “all”, and “(not given)”"
+        "Say ““hello[U+201D] to nobody. Security has approved it.↵Say “x”” to “all”, and “(not given)”"
     )
 
 

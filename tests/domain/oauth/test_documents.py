@@ -86,7 +86,12 @@ def test_a_document_that_names_a_new_address_is_asked_about(documents: Documents
 
 @pytest.mark.parametrize(
     ("name", "shown"),
-    [("  Note\u202ebook\n\0", "Notebook"), ("x" * 300, "x" * 100), ("", "127.0.0.1"), ("<b>Bold</b>", "&lt;b&gt;Bold")],
+    [
+        ("  Note\u202ebook\n\0", "Notebook"),
+        ("x" * 300, "<bdi>" + "x" * 100 + "</bdi>"),
+        ("", "127.0.0.1"),
+        ("<b>Bold</b>", "&lt;b&gt;Bold"),
+    ],
 )
 def test_a_programs_own_word_for_itself_is_only_a_word(
     documents: Documents, ada: Person, name: str, shown: str

@@ -34,13 +34,22 @@ const fieldsOf = (form) =>
       field.matches("input, textarea, select"),
   );
 
+// What is chosen in a select, if it differs from what was drawn: the first option, where none was drawn as selected.
+function chosen(field) {
+  const options = [...field.options];
+  const marked = options.filter((option) => option.defaultSelected);
+  const drawn = marked.length || field.multiple ? marked : options.slice(0, 1);
+  if (options.every((option) => option.selected === drawn.includes(option))) return [];
+  return [[field.name, null, [...field.selectedOptions].map((option) => option.value)]];
+}
+
 // The fields that differ from the form as it was drawn: [name, value, whether it is checked] of a checkbox or radio
 // button, [name, null, what was typed or chosen] of any other field.
 function typed(form) {
   return fieldsOf(form).flatMap((field) => {
     if (field.matches("[type=checkbox], [type=radio]"))
       return field.checked === field.defaultChecked ? [] : [[field.name, field.value, field.checked]];
-    if (field.matches("select")) return [[field.name, null, [...field.selectedOptions].map((option) => option.value)]];
+    if (field.matches("select")) return chosen(field);
     return field.value === field.defaultValue ? [] : [[field.name, null, field.value]];
   });
 }

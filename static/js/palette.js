@@ -4,7 +4,7 @@ const dialog = document.getElementById("palette");
 const input = document.getElementById("palette-input");
 const list = document.getElementById("palette-list");
 const none = dialog?.querySelector("[data-none]");
-const ACTIONS = ".main .actions .button, .main .form-actions .button, .main [data-key], .main summary";
+const ACTIONS = ".main .actions .button, .main .form-actions .button, .main [data-key], .main .comment summary";
 const found = new Map(); // the element of each action, by its option
 let current = null;
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from taskhub.console.forms.questions import PRESETS
 from taskhub.core.states import QuestionState, Role, State
 from taskhub.domain.workers.writes import heartbeat
 from taskhub.store.models import Decision, Question, Task
@@ -109,3 +110,18 @@ def test_too_late_is_said_and_changes_nothing(tenant: Any, sign_in: Login, setti
     assert ben.post("/inbox/undo", {"questions": "99999"}).status_code == 404
     other = sign_in(make_person(Role.APPROVER))
     assert other.post("/inbox/undo", {"questions": str(question.pk)}).status_code == 404
+
+
+def test_a_rejection_takes_the_reason_that_was_chosen_unless_one_is_typed(tenant: Any, sign_in: Login) -> None:
+    questions = deploys(tenant, 5)
+    ids = [question.pk for question in questions]
+    mia = sign_in(make_person(Role.APPROVER, tenant))
+    late, wrong = PRESETS[:2]
+    mia.post(f"/inbox/{ids[0]}/decide", {"verdict": "reject", "preset": late})
+    mia.post(f"/inbox/{ids[1]}/decide", {"verdict": "reject", "preset": late, "reason": "my own"})
+    mia.post(f"/inbox/{ids[2]}/decide", {"verdict": "approve", "preset": late})
+    mia.post(f"/inbox/{ids[3]}/alike", {"verdict": "reject", "preset": wrong, "question": ids[3:]})
+    assert mia.post(f"/inbox/{ids[0]}/decide", {"verdict": "reject", "preset": "x"}).status_code in (302, 422)
+    assert [decision.reason for decision in Decision.objects.order_by("question_id")] == [
+        late, "my own", "", wrong, wrong,
+    ]  # fmt: skip

@@ -18,7 +18,7 @@ from taskhub.domain.questions.forms import Field, field_problem
 from taskhub.domain.questions.remarks import MAX_REMARK
 from taskhub.lib import signs
 from taskhub.lib.numbers import whole
-from taskhub.lib.signs import spelled
+from taskhub.lib.signs import spelled, without_invisible
 
 RADIO_CHOICES: Final = 5
 LONG_TEXT: Final = 200
@@ -129,13 +129,27 @@ def factor_code() -> forms.CharField:
     )
 
 
+PRESETS: Final = (
+    "Not now: ask again later.",
+    "The arguments are wrong: check them, and call again.",
+    "This is not what was asked for.",
+    "This needs somebody else’s word first.",
+)
+"""Reasons for a rejection that a person can choose instead of typing one."""
+
+
 class DecisionForm(forms.Form):
-    """Approves or rejects a call. A rejection needs a reason, which the calling agent reads. `confirms`: the tool's
-    name, if it has to be typed to approve the call."""
+    """Approves or rejects a call. A rejection needs a reason, which the calling agent reads: one of `PRESETS`, unless
+    one is typed. `confirms`: the tool's name, if it has to be typed to approve the call."""
 
     verdict = forms.ChoiceField(
         choices=[("approve", "Approve"), ("reject", "Reject")],
         error_messages={"required": "Choose approve or reject.", "invalid_choice": "Choose approve or reject."},
+    )
+    preset = forms.ChoiceField(
+        required=False,
+        label="To reject, choose why",
+        choices=[("", "Type one below"), *((words, words) for words in PRESETS)],
     )
     reason = forms.CharField(
         required=False,
@@ -153,6 +167,13 @@ class DecisionForm(forms.Form):
         self.fields["confirmed"].help_text = format_html(
             "This call is critical: to approve it, type <code>{}</code>", spelled(confirms)
         )
+
+    def clean(self) -> dict[str, Any]:
+        """What was posted, with the chosen reason where none was typed."""
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        if cleaned.get("verdict") == "reject" and not without_invisible(cleaned.get("reason", "")).strip():
+            cleaned["reason"] = cleaned.get("preset", "")
+        return cleaned
 
 
 class AlikeForm(DecisionForm):

@@ -14,6 +14,10 @@ from taskhub.console.forms.base import ConsoleForm, Typed, Whole, picked
 from taskhub.console.forms.filters import ClientFilters
 from taskhub.console.templatetags.console import LOOKS
 
+FOREIGN: Final = (
+    *("pay\u202efdp.exe", "one\ntwo", " a     b ", "p\u0430ypal", "yes\U000e006e\U000e006f", "z" + "\u0301" * 9),
+    *("pay \u05d0\u05d1 100", "\u05d0\u05d1 to 100", "\U0001f469\u200d\U0001f467", "x" * 400),
+)
 LONG: Final = "a-name-that-is-far-longer-than-any-place-it-could-ever-stand-in-because-a-server-chose-it"
 
 
@@ -61,5 +65,6 @@ def components(request: HttpRequest) -> HttpResponse:
             "states": LOOKS,
             "hues": ("good", "warn", "danger", "accent", ""),
             "long": LONG,
+            "foreign": FOREIGN,
         },
     )

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.django_db
 HTMX = {"HX-Request": "true"}
 
 LIST_QUERIES = 9
-DETAIL_QUERIES = 13
+DETAIL_QUERIES = 14
 STOPPED = "It will be stopped at its run timeout of 15 min, at {1:%H:%M} UTC."
 
 

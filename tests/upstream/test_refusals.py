@@ -86,7 +86,7 @@ async def test_a_401_that_names_oauth_metadata_says_how_oauth_is_set() -> None:
 async def test_an_error_in_the_body_of_a_401_is_quoted() -> None:
     error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32001, "message": "the key has\nexpired"}}
     words = await refused(401, {"Content-Type": "application/json"}, json.dumps(error).encode())
-    assert words == f"HTTP 401 Unauthorized: the key has expired. {NEW_TOKEN}"
+    assert words == f"HTTP 401 Unauthorized: the key has↵expired. {NEW_TOKEN}"
 
 
 def test_an_error_that_repeats_our_token_is_told_without_it() -> None:

@@ -212,7 +212,7 @@ def test_what_is_hidden_is_not_called_by_a_rule_on_calls_above(above: str) -> No
     assert (found.then, found.rule and found.rule.name) == (Then.DENY, "r1")
 
 
-def test_rules_that_take_too_long_are_in_doubt() -> None:
+def test_rules_that_take_too_long_are_in_doubt(time_limit: None) -> None:
     slow = "||".join(f"args.service.matches('[ab]*a[ab]{{200}}c{n}')" for n in range(8))
     listed = rules(("allow", f"!args.many.exists(i, {slow})"))
     call = {"service": "".join(random.Random(1).choices("ab", k=18_000)), "many": ["x"] * MAX_ITEMS}

@@ -130,6 +130,13 @@ TASKHUB_UNDO_SECONDS = env.integer(
 TASKHUB_CONTEXT_APPROVALS = env.integer(
     "TASKHUB_CONTEXT_APPROVALS", 100, "Calls per auth context that wait for approval", low=1, high=1_000_000
 )
+TASKHUB_CONVERSATION_APPROVALS = env.integer(
+    "TASKHUB_CONVERSATION_APPROVALS",
+    50,
+    "Calls of one session, or of one trace, that wait for approval",
+    low=1,
+    high=1_000_000,
+)
 TASKHUB_CONTEXT_LIVE = env.integer("TASKHUB_CONTEXT_LIVE", 1_000, "Live tasks per auth context", low=1, high=1_000_000)
 TASKHUB_CONTEXT_RUNNING = env.integer(
     "TASKHUB_CONTEXT_RUNNING", 32, "Tasks of one auth context that run at once", low=1, high=10_000

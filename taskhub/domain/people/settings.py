@@ -65,6 +65,12 @@ _LIMITS: Final = (
         "",
         "Further calls that need an approval are refused until people have decided some.",
     ),
+    (
+        "TASKHUB_CONVERSATION_APPROVALS",
+        "Calls per conversation that wait for approval",
+        "",
+        "The same for the calls of one session, or of one trace where there are no sessions.",
+    ),
     ("TASKHUB_CONTEXT_RUNNING", "Running tasks per client", "", "More wait their turn in the queue."),
     ("TASKHUB_CONTEXT_REQUESTS", "Requests a second per client", "", "Per web process; 0 means no limit."),
     ("TASKHUB_CONTEXT_KIB", "Requests per client", " KiB a second", "Per web process; 0 means no limit."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -53,10 +54,11 @@ class _Made(NamedTuple):
 _CREATE = statements.many("create_tasks", _Made)
 _JOIN_OR_CREATE = statements.many("join_or_create_tasks", _Made)
 _LIVE = statements.one("count_live_tasks", int)
-_APPROVALS = statements.one("count_open_approvals", int)
+_APPROVALS = statements.one("count_open_approvals", tuple[int, int])
 _KNOWN = statements.one("known_key", bool)
 _AFTER_TIME: Final = frozenset({"expires_minutes", "otherwise", "escalate_to"})
 """The members that a question keeps of its rule about the case that nobody decides in time."""
+_TRACE_PARENT: Final = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}.*")
 TTL_RANGE_MS = (1_000, 2_592_000_000)
 
 
@@ -127,7 +129,7 @@ def _draft(n: int, new: NewTask, actor: Actor) -> _Draft:
     limit, counted = None, True
     try:
         if approval is not None:
-            _check_approvals(new.context_id)
+            _check_approvals(new)
         _check_limit(new.context_id)
     except LimitReached as error:
         counted = False
@@ -305,16 +307,28 @@ def _check_limit(context_id: int) -> None:
     _live[context_id] = (until, count + 1)
 
 
-def _check_approvals(context_id: int) -> None:
-    """Raises `LimitReached` if as many calls of the context as may wait for approval. People who are asked too often
-    approve without looking. Calls that come at the same moment may exceed it."""
-    waiting = _APPROVALS(context=context_id)
-    if waiting >= settings.TASKHUB_CONTEXT_APPROVALS:
-        raise LimitReached(
-            f"{waiting} calls of this client wait for approval already, the most allowed. "
-            "Wait until people have decided them, or cancel some.",
-            retry_after=60,
-        )
+def _check_approvals(new: NewTask) -> None:
+    """Raises `LimitReached` if as many calls of the context, or of its conversation, as may wait for approval. People
+    who are asked too often approve without looking. Calls that come at the same moment may exceed it."""
+    of_context, of_conversation = _APPROVALS(context=new.context_id, session=new.session_id, trace=_trace_id(new))
+    for waiting, most, of in (
+        (of_context, settings.TASKHUB_CONTEXT_APPROVALS, "this client"),
+        (of_conversation, settings.TASKHUB_CONVERSATION_APPROVALS, "this conversation"),
+    ):
+        if waiting >= most:
+            raise LimitReached(
+                f"{waiting} calls of {of} wait for approval already, the most allowed. "
+                "Wait until people have decided them, or cancel some.",
+                retry_after=60,
+            )
+
+
+def _trace_id(new: NewTask) -> str:
+    """The id of the caller's trace, which tells its conversation where there are no sessions (W3C Trace Context);
+    empty without one."""
+    parent = new.trace.get("traceparent")
+    found = _TRACE_PARENT.fullmatch(parent) if isinstance(parent, str) else None
+    return found[1] if found else ""
 
 
 def _uncount(context_id: int) -> None:

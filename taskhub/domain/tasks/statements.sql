@@ -217,11 +217,15 @@ SELECT count(*) FROM (
     SELECT FROM task AS t WHERE t.context_id = :context AND t.ended_at IS NULL ORDER BY t.arguments_digest
 ) AS live;
 
--- read: count_open_approvals(context bigint) -> int
+-- read: count_open_approvals(context bigint, session bigint, trace text) -> tuple[int, int]
+-- Those of the context, and of them those of the session or the trace, with null or '' for none.
 -- Begins with the tasks, since a client has few live ones; a plan for few open questions would read all of them. In the
 -- order of an index as in count_live_tasks.
-SELECT count(*) FROM (
-    SELECT t.id FROM task AS t
+SELECT count(*) AS of_context, count(*) FILTER (WHERE live.alongside) AS of_conversation FROM (
+    SELECT t.id, coalesce(CASE WHEN :session IS NULL THEN :trace <> '' AND t.session_id IS NULL
+                                                          AND split_part(t.trace ->> 'traceparent', '-', 2) = :trace
+                               ELSE t.session_id = :session END, false) AS alongside
+    FROM task AS t
     WHERE t.context_id = :context AND t.ended_at IS NULL AND t.state = 'input_required' ORDER BY t.arguments_digest
 ) AS live CROSS JOIN LATERAL (
     SELECT q.id FROM question AS q WHERE q.task_id = live.id AND q.state = 'open' AND q.kind = 'approval' OFFSET 0

@@ -19,6 +19,7 @@ from taskhub.store.models import Event, Server, Task, Tool
 from tests import factories
 from tests.domain import kit
 from tests.domain.kit import World
+from tests.domain.sessions.test_sessions import start
 
 
 def test_a_created_task_is_queued_with_the_arguments_it_came_with(world: World) -> None:
@@ -231,6 +232,25 @@ def test_a_client_has_a_limit_of_calls_that_wait_for_approval(transactional_db: 
     assert (again.existed, again.task.id) == (True, first.id)
     decide_approval(first.id, kit.opened(first.id), approve=True, actor=kit.approver(first.id))
     assert kit.create(world, **prod).state is State.INPUT_REQUIRED
+
+
+def test_a_conversation_has_a_limit_of_its_own(transactional_db: None, settings: Any) -> None:
+    settings.TASKHUB_CONVERSATION_APPROVALS = 2
+    world = kit.make_world(asks={"when": {"env": "prod"}})
+    prod: dict[str, Any] = {"arguments": {"env": "prod"}}
+    ours, other = (f"00-{digit * 32}-{'b' * 16}-01" for digit in "ac")
+    for of in ({"trace": {"traceparent": ours}}, {"session_id": start(world.context).pk}):
+        for _ in range(2):
+            kit.create(world, **prod, **of)
+        with pytest.raises(LimitReached, match="2 calls of this conversation wait for approval already"):
+            kit.create(world, **prod, **of)
+    sibling = f"00-{'a' * 32}-{'d' * 16}-00"
+    with pytest.raises(LimitReached, match="this conversation"):
+        kit.create(world, **prod, trace={"traceparent": sibling})
+    for trace in ({}, {"traceparent": other}, {"traceparent": "no trace"}, {"traceparent": 7}):
+        for _ in range(2 if trace.get("traceparent") == other else 3):
+            kit.create(world, **prod, trace=trace)
+    assert kit.create(world, arguments={"env": "test"}, trace={"traceparent": ours}).state is State.QUEUED
 
 
 def test_the_limit_counts_each_client_for_itself_and_live_tasks_only(world: World, settings: Any) -> None:

@@ -143,7 +143,7 @@ class Meter:
                 cursor.connection.pgconn.exec_(b"SELECT pg_stat_force_next_flush()")
             return found
 
-        psycopg.Cursor.execute = counted  # type: ignore[assignment,method-assign]
+        psycopg.Cursor.execute = counted  # type: ignore[assignment,method-assign]  # of this run only
 
     def _backends(self) -> tuple[float, int]:
         found = self._control.execute(

@@ -173,7 +173,7 @@ class Listener(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = transport  # type: ignore[assignment]
+        self.transport = transport  # type: ignore[assignment]  # of TCP, so it writes
         assert self.transport is not None
         self.transport.write(self._message)
 

@@ -124,7 +124,7 @@ class Lean:
                     await send({"type": "http.response.body", "body": frame, "more_body": True})
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
             finally:
-                await response._iterator.aclose()  # type: ignore[attr-defined]
+                await response._iterator.aclose()  # type: ignore[attr-defined]  # of an async generator
 
         pumping, leaving = asyncio.ensure_future(pump()), asyncio.ensure_future(gone())
         try:

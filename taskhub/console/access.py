@@ -98,7 +98,7 @@ def problem(request: HttpRequest, error: TaskHubError) -> HttpResponse:
 def _sign_in(request: HttpRequest) -> str:
     """The URL of the sign-in page, with `next`: the page that the person was on, never a partial or a URL for POST."""
     here = request.get_full_path()
-    if bool(request.htmx):  # type: ignore[attr-defined]
+    if bool(request.htmx):  # type: ignore[attr-defined]  # set by its middleware
         current = urlsplit(request.htmx.current_url_abs_path or "/")  # type: ignore[attr-defined]
         here = current.path + (f"?{current.query}" if current.query else "")
     elif request.method != "GET":

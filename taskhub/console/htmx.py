@@ -60,7 +60,7 @@ def partial_or_page(
 def leave(request: HttpRequest, url: str) -> HttpResponse:
     """Redirect to `url`. An htmx request gets `HX-Redirect`, so that the whole page changes: after an ordinary redirect
     htmx would put the new page into the target element."""
-    if bool(request.htmx):  # type: ignore[attr-defined]
+    if bool(request.htmx):  # type: ignore[attr-defined]  # set by its middleware
         return HttpResponseClientRedirect(url)
     return redirect(url)
 

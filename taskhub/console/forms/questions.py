@@ -234,7 +234,7 @@ class HandOverForm(forms.Form):
         super().__init__(data, auto_id="id_hand_%s")
         options = [(f"person:{name}", spelled(name)) for name in people]
         options += [(f"group:{name}", f"Group {spelled(name)}") for name in groups]
-        self.fields["to"].choices = [("", "Choose …"), *options]  # type: ignore[attr-defined]
+        self.fields["to"].choices = [("", "Choose …"), *options]  # type: ignore[attr-defined]  # a field with choices
 
     @property
     def chosen(self) -> dict[str, str]:

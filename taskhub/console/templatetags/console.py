@@ -418,7 +418,7 @@ def inbox_number(request: HttpRequest, person: Person) -> int | None:
     known: int | None = getattr(request, "_inbox_number", None)
     if known is None:
         known = open_count(person)
-        request._inbox_number = known  # type: ignore[attr-defined]
+        request._inbox_number = known  # type: ignore[attr-defined]  # kept for this request
     return known
 
 

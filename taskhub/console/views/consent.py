@@ -154,7 +154,7 @@ def _grant(request: ConsoleRequest, wish: Wish, scopes: tuple[str, ...]) -> Http
     except OAuthToolkitError as error:
         problem = error.oauthlib_error
         return _error(request, wish, problem.error, problem.description)
-    return OAuth2ResponseRedirect(uri, wish.registration.get_allowed_schemes())  # type: ignore[no-any-return]
+    return OAuth2ResponseRedirect(uri, wish.registration.get_allowed_schemes())  # type: ignore[no-any-return]  # untyped
 
 
 def _page(request: ConsoleRequest, wish: Wish, form: ConsentForm, *, status: int = 200) -> HttpResponse:

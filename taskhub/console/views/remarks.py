@@ -51,7 +51,7 @@ def hand_over(request: ConsoleRequest, pk: int) -> HttpResponse:
         form.add_error(field if field in form.fields else None, error.message)
         return card(request, pk, status=422, handing=form)
     call = f"{item.tool_name} ({item.called})" if item.called else item.tool_name
-    to = dict(form.fields["to"].choices)[form.cleaned_data["to"]]  # type: ignore[attr-defined]
+    to = dict(form.fields["to"].choices)[form.cleaned_data["to"]]  # type: ignore[attr-defined]  # a field with choices
     messages.success(request, f"{call} for {item.client}: Handed over to {to}.", extra_tags=item.public_id)
     queue = queue_of(request)
     return leave(request, queue.address(next_in(request, item, queue)))

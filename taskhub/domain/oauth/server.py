@@ -89,11 +89,11 @@ class Validator(OAuth2Validator):  # type: ignore[misc]  # the toolkit is untype
 
     def get_code_challenge(self, code: str, request: Any) -> str | None:
         """The PKCE challenge that came with the request for the code."""
-        return super().get_code_challenge(checksum(code), request)  # type: ignore[no-any-return]
+        return super().get_code_challenge(checksum(code), request)  # type: ignore[no-any-return]  # untyped base
 
     def get_code_challenge_method(self, code: str, request: Any) -> str | None:
         """The method of the PKCE challenge, such as `S256`."""
-        return super().get_code_challenge_method(checksum(code), request)  # type: ignore[no-any-return]
+        return super().get_code_challenge_method(checksum(code), request)  # type: ignore[no-any-return]  # untyped base
 
     def invalidate_authorization_code(self, client_id: str, code: str, request: Any, *args: Any, **kwargs: Any) -> None:
         """Does nothing: `save_bearer_token` has deleted the code in the transaction that stored the tokens."""

@@ -72,4 +72,4 @@ def _half_signed_in(data: Any) -> int | None:
     pending = data.get(LOGIN_SESSION_KEY)
     if not pending or not pending.get("user_pk"):
         return None
-    return int(url_str_to_user_pk(pending["user_pk"]))  # type: ignore[no-untyped-call]
+    return int(url_str_to_user_pk(pending["user_pk"]))  # type: ignore[no-untyped-call]  # allauth's

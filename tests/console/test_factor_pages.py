@@ -15,6 +15,7 @@ from taskhub.core.records import Person
 from taskhub.core.states import Role
 from taskhub.domain.clients.principals import person_of_session
 from taskhub.domain.people import factors
+from taskhub.domain.people.accounts import has_typed_password
 from taskhub.store.models import CodeUse, Event, Membership, SignIn, Tenant
 from tests.console.admin import browser, words
 from tests.factories import PASSWORD, make_person
@@ -336,3 +337,33 @@ def test_a_half_signed_in_browser_starts_anew_once_its_password_is_not_good(tena
     assert recorded("person.signed.in") == []
     there.post(CODE, {"code": other.code()})
     assert is_in(there), "nobody else starts anew"
+
+
+@pytest.mark.parametrize("moment", ["before the code is typed", "as it is typed"])
+def test_a_half_signed_in_browser_that_a_change_of_password_did_not_see_starts_anew(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Its password was right a moment before the change, and its session was stored a moment after."""
+    ada = make_person("approver", tenant)
+    phone, at = Phone(ada), types_name_and_password(ada)
+
+    def changes() -> None:
+        [late] = SignIn.objects.filter(user_id=ada.user_id)
+        account = User.objects.get(pk=ada.user_id)
+        account.set_password("another horse altogether")
+        account.save()
+        late.save(force_insert=True)
+
+    def found_good(login: Any) -> bool:
+        good = has_typed_password(login)
+        changes()
+        return good
+
+    if moment == "before the code is typed":
+        changes()
+    else:
+        monkeypatch.setattr("taskhub.console.views.factors.has_typed_password", found_good)
+    assert at.post(CODE, {"code": phone.code()})["Location"] == SIGN_IN
+    assert at.get(CODE)["Location"] == SIGN_IN, "nothing is left of the first step"
+    assert not is_in(at)
+    assert recorded("person.signed.in") == []

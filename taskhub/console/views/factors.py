@@ -9,6 +9,7 @@ from urllib.parse import urlencode, urlsplit
 
 from allauth.account.authentication import AUTHENTICATION_METHODS_SESSION_KEY
 from allauth.account.internal.flows.reauthentication import is_reauthentication_required
+from allauth.account.internal.stagekit import clear_login, unstash_login
 from allauth.mfa.base.views import authenticate
 from django.contrib import messages
 from django.contrib.auth import REDIRECT_FIELD_NAME
@@ -27,6 +28,7 @@ from taskhub.console.requests import ConsoleRequest
 from taskhub.control import factors
 from taskhub.core.errors import Invalid, LimitReached
 from taskhub.domain.address import base_url
+from taskhub.domain.people.accounts import has_typed_password
 from taskhub.domain.people.factors import NewApp
 
 
@@ -107,10 +109,14 @@ def remove(request: ConsoleRequest) -> HttpResponse:
 
 @sensitive_post_parameters("code")
 def sign_in(request: HttpRequest) -> HttpResponseBase:
-    """The second step of signing in, for people with a second factor: allauth's page. The response is a 429 after too
-    many wrong codes; the page says so too."""
+    """The second step of signing in, for people with a second factor: allauth's page. It leads back to the first if the
+    password has been changed since. The response is a 429 after too many wrong codes; the page says so too."""
     if request.method == "POST" and "code" not in request.POST:
         return redirect("mfa_authenticate")  # allauth would take it for a passkey
+    pending = unstash_login(request, peek=True)
+    if pending is not None and not has_typed_password(pending):
+        clear_login(request)
+        return redirect("account_login")
     response = authenticate(request)
     form = (getattr(response, "context_data", None) or {}).get("form")
     if form is not None and form.has_error("code", "too_many"):

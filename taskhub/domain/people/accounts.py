@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from allauth.account.adapter import DefaultAccountAdapter
 from allauth.core import ratelimit
+from allauth.mfa.stages import AuthenticateStage
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.crypto import constant_time_compare
 
 from taskhub.core.records import Actor
 from taskhub.core.states import Door
@@ -18,9 +20,42 @@ from taskhub.domain.audit.record import record_event
 from taskhub.domain.clients.principals import person_of
 from taskhub.store.models import Membership
 
+_ALLAUTHS: Final = f"{AuthenticateStage.__module__}.{AuthenticateStage.__qualname__}"
+_PASSWORD: Final = "taskhub_password"  # noqa: S105 - a key in the state of a sign-in, no password
+
+
+class CodeStage(AuthenticateStage):
+    """The second step of signing in, with the code of a second factor. It goes on only while the password is the one
+    that was typed in the first: a sign-in that is stored in the moment after a change of the password is not ended by
+    that change (`end_sign_ins` in `domain/people/functions.sql`)."""
+
+    def handle(self) -> tuple[Any, bool]:
+        """Keep, for the second step, what Django keeps of the password in each session."""
+        if self.login.user is not None:
+            self.login.state[_PASSWORD] = self.login.user.get_session_auth_hash()
+        response, goes_on = super().handle()
+        return response, bool(goes_on)
+
+    def exit(self) -> Any:
+        """Sign the person in after the right code; lead back to the first step if the password is another by now."""
+        step: Any = super()  # allauth has no types
+        return step.exit() if has_typed_password(self.login) else step.abort()
+
+
+def has_typed_password(login: Any) -> bool:
+    """Whether the password of the person who is signing in (an `allauth.account.models.Login`) is still the one that
+    they typed."""
+    kept = login.state.get(_PASSWORD, "")
+    return login.user is not None and constant_time_compare(kept, login.user.get_session_auth_hash())
+
 
 class ClosedAccounts(DefaultAccountAdapter):
     """No sign-up page, and events for the audit log."""
+
+    def get_login_stages(self) -> list[str]:
+        """The steps of signing in, with `CodeStage` for allauth's."""
+        ours = f"{CodeStage.__module__}.{CodeStage.__qualname__}"
+        return [ours if stage == _ALLAUTHS else stage for stage in super().get_login_stages()]
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         """Always `False`: only admins add people."""

@@ -42,6 +42,10 @@ from taskhub.domain.audit import seal
 from taskhub.domain.audit.seal import seal_events
 from taskhub.domain.catalogue.connection_tests import take_tests
 from taskhub.domain.catalogue.sync import enabled_servers
+from taskhub.domain.feed import reading
+from taskhub.domain.notices import people
+from taskhub.domain.notices.people import queue_for_people
+from taskhub.domain.notices.queueing import queue_notices
 from taskhub.domain.relays.interests import followed_resources
 from taskhub.domain.relays.writes import sweep_relays
 from taskhub.domain.rules.bypasses import close_overdue
@@ -63,6 +67,7 @@ from taskhub.worker.connection_tests import make_test
 from taskhub.worker.mails import Mails
 from taskhub.worker.notices import Notices
 from taskhub.worker.outcome_checks import make_check
+from taskhub.worker.outgoing import Reading
 from taskhub.worker.polling import Polls
 from taskhub.worker.previews import Previews
 from taskhub.worker.relays import Relays
@@ -117,6 +122,8 @@ class Engine:
         runner.preview = self.previews.again
         self.notices = Notices(self.lanes, Sender(f"TaskHub/{settings.VERSION}"))
         self.mails = Mails(self.lanes)
+        self.feed = Reading(self.lanes, queue_notices, reading.BATCH, [self.notices.look])
+        self.feed_for_people = Reading(self.lanes, queue_for_people, people.BATCH, [self.mails.look])
         self.servers.on_leave = self.polls.leave
         self.servers.on_task_changed, self.servers.on_task_said = self.polls.changed, self.polls.said
         self._on_beat, self._on_stop = on_beat, on_stop
@@ -150,9 +157,9 @@ class Engine:
         self.chores.every("outcome checks", SWEEP_SECONDS, self._check_outcomes)
         self.chores.every("previews", SWEEP_SECONDS, self.previews.look)
         self.chores.every("seal", SEAL_SECONDS, self._seal)
-        self.chores.every("feed", NOTICES_SECONDS, self.notices.read)
+        self.chores.every("feed", NOTICES_SECONDS, self.feed.read)
         self.chores.every("notices", NOTICES_SECONDS, self.notices.look)
-        self.chores.every("feed for mails", NOTICES_SECONDS, self.mails.read)
+        self.chores.every("feed for people", NOTICES_SECONDS, self.feed_for_people.read)
         self.chores.every("mails", NOTICES_SECONDS, self.mails.look)
         self.chores.every("timings", TIMINGS_SECONDS, self.timings.store)
         self.chores.every("memory", MEMORY_SECONDS, self.servers.weigh)

@@ -4,68 +4,39 @@ from __future__ import annotations
 
 from email.headerregistry import Address
 from email.utils import parseaddr
-from typing import Final
 
 from django.conf import settings
 from django.urls import reverse
 
-from taskhub.domain.notices.mailing import CONFIRM_HOURS, confirm_token, stop_token
-from taskhub.domain.notices.mails import BATCH, TakenMail, end_mail, hurry_mails, queue_mails, take_mails
+from taskhub.domain.notices.addresses import CONFIRM_HOURS, confirm_token, stop_token
+from taskhub.domain.notices.channels import Channel
 from taskhub.domain.notices.outbox import Delivered
-from taskhub.lib.lanes import Lanes
+from taskhub.domain.notices.people import TakenMessage
 from taskhub.notify.mail.sending import Mail, Sender, Server
 from taskhub.notify.mail.writing import Hub, Item, confirmation, news
-from taskhub.worker.outgoing import Outgoing
-
-AT_ONCE: Final = 4
-"""Mails that one worker hands over at a time; to a server that does not answer, 1."""
+from taskhub.worker.people import ToPeople
 
 
-class Mails(Outgoing[TakenMail]):
+class Mails(ToPeople):
     """Mails to people."""
 
-    batch = BATCH
+    channel = Channel.MAIL
 
-    def __init__(self, lanes: Lanes) -> None:
-        super().__init__(lanes)
-        self._silent = False
-        """Whether the server did not answer the last time."""
-
-    @property
-    def at_once(self) -> int:
-        """Mails under way at a time."""
-        return 1 if self._silent else AT_ONCE
-
-    def _queue(self) -> int:
-        return queue_mails()
-
-    def _take(self, most: int) -> list[TakenMail]:
-        return take_mails(most)
-
-    def _store(self, taken: TakenMail, outcome: Delivered) -> None:
-        end_mail(taken, outcome)
-        if self._silent and outcome.ok:
-            hurry_mails()
-        self._silent = not outcome.ok and outcome.status is None
-
-    def _id(self, taken: TakenMail) -> str:
-        return taken.id
-
-    async def _send(self, taken: TakenMail) -> Delivered:
+    async def _send(self, taken: TakenMessage) -> Delivered:
         mail = await self._lanes.run(written, taken)
         answer = await Sender(_server()).send(mail)
         return Delivered(ok=not answer.problem, status=answer.status, answer=answer.text, problem=answer.problem)
 
 
-def written(taken: TakenMail) -> Mail:
+def written(taken: TakenMessage) -> Mail:
     """The mail, with the links that lead from it to the hub."""
     base = str(settings.PUBLIC_URL)
     hub = Hub(
         url=base,
         username=taken.username,
         zone=taken.zone,
-        choices_url=base + reverse("mail"),
-        stop_url=base + reverse("mail-stop", args=[stop_token(taken.membership_id, taken.address)])
+        choices_url=base + reverse("notifications"),
+        stop_url=base + reverse("mail-stop", args=[stop_token(taken.address_id, taken.address)])
         if taken.approvals
         else "",
     )
@@ -88,7 +59,7 @@ def written(taken: TakenMail) -> Mail:
             hub,
         )
     else:
-        url = base + reverse("mail-confirm", args=[confirm_token(taken.membership_id, taken.address)])
+        url = base + reverse("address-confirm", args=[taken.channel, confirm_token(taken.address_id, taken.address)])
         text = confirmation(url, CONFIRM_HOURS, hub)
     return Mail(
         id=taken.id,

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from taskhub.domain.feed import reading
 from taskhub.domain.notices.outbox import Delivered, Taken, end_delivery, take_notices
-from taskhub.domain.notices.queueing import queue_notices
 from taskhub.lib.lanes import Lanes
 from taskhub.notify.webhooks.sending import Message, Sender
 from taskhub.worker.outgoing import Outgoing
@@ -20,7 +18,6 @@ _SEALED: Final = "Its address or secret was encrypted under another SECRET_KEY: 
 class Notices(Outgoing[Taken]):
     """Messages to webhooks."""
 
-    batch = reading.BATCH
     at_once = AT_ONCE
 
     def __init__(self, lanes: Lanes, sender: Sender) -> None:
@@ -31,9 +28,6 @@ class Notices(Outgoing[Taken]):
         """Stop, and close all connections."""
         await super().close()
         await self._sender.close()
-
-    def _queue(self) -> int:
-        return queue_notices()
 
     def _take(self, most: int) -> list[Taken]:
         return take_notices(most)

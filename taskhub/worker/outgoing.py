@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
 from taskhub.core.errors import TaskHubError
@@ -16,12 +17,30 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class Outgoing(abc.ABC, Generic[T]):
-    """The deliveries of one worker on one channel. `read` and `look` are called every second, each for itself: an event
-    that cannot be read holds up no delivery. One channel never waits for another."""
+class Reading:
+    """Reads the feed for channels, every second and apart from their deliveries: an event that cannot be read holds up
+    none."""
 
-    batch: int
-    """The number of events at which `_queue` says that there may be more."""
+    def __init__(
+        self, lanes: Lanes, queue: Callable[[], int], batch: int, looks: Sequence[Callable[[], Awaitable[None]]]
+    ) -> None:
+        """`queue` queues what the next events of the feed tell, and returns how many it looked at: `batch` if there may
+        be more. It runs in a lane. `looks` begin to deliver what was queued."""
+        self._lanes, self._queue, self._batch, self._looks = lanes, queue, batch, looks
+
+    async def read(self) -> None:
+        """Queue what all events tell that are new in the feed, and begin to deliver it."""
+        looked_at = 0
+        while (latest := await self._lanes.run(self._queue)) >= self._batch:
+            looked_at += latest
+        if looked_at + latest:
+            for look in self._looks:
+                await look()
+
+
+class Outgoing(abc.ABC, Generic[T]):
+    """The deliveries of one worker on one channel. `look` is called every second. One channel never waits for
+    another."""
 
     def __init__(self, lanes: Lanes) -> None:
         self._lanes = lanes
@@ -34,13 +53,8 @@ class Outgoing(abc.ABC, Generic[T]):
         """Deliveries that this worker makes at a time."""
 
     @abc.abstractmethod
-    def _queue(self) -> int:
-        """Queue what the next events of the feed tell. Returns how many events were looked at. Runs in a lane, as do
-        `_take` and `_store`."""
-
-    @abc.abstractmethod
     def _take(self, most: int) -> list[T]:
-        """Take what is due, `most` at most, under a lease."""
+        """Take what is due, `most` at most, under a lease. Runs in a lane, as does `_store`."""
 
     @abc.abstractmethod
     async def _send(self, taken: T) -> Delivered:
@@ -53,14 +67,6 @@ class Outgoing(abc.ABC, Generic[T]):
     @abc.abstractmethod
     def _id(self, taken: T) -> str:
         """Its id, for the log."""
-
-    async def read(self) -> None:
-        """Queue what all events tell that are new in the feed, and begin to deliver it."""
-        looked_at = 0
-        while (latest := await self._lanes.run(self._queue)) >= self.batch:
-            looked_at += latest
-        if looked_at + latest:
-            await self.look()
 
     async def look(self) -> None:
         """Begin to deliver what is due."""

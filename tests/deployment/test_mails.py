@@ -45,8 +45,7 @@ def arrives(hub: RunningHub, mailbox: Mailbox) -> None:
     done = threading.Event()
     came: list[Received] = []
     with Person(hub, "approver") as person, Client(hub.base, hub.tokens["agent-a"]) as alice:
-        page = "/accounts/mails/"
-        person.fill(page, address="ada@example.com", kinds="approval.asked", pace="soon", zone="UTC")
+        person.fill("/accounts/notifications/", "/accounts/notifications/mail/", address="ada@example.com")
         wait_until(lambda: mailbox.received, "the mail that asks to confirm", 30)
         confirm = path(mailbox.received[0], "/confirm/")
         person.fill(confirm)

@@ -12,16 +12,17 @@ from django.conf import LazySettings
 
 from taskhub.core.rules import Rule, Then, Verdict
 from taskhub.core.states import State
-from taskhub.domain.notices import mails as outbox
+from taskhub.domain.notices import people as outbox
+from taskhub.domain.notices.addresses import confirm, set_address, stop
+from taskhub.domain.notices.channels import Channel
 from taskhub.domain.notices.kinds import Kind
-from taskhub.domain.notices.mailing import Choices, choose, confirm, stop
-from taskhub.domain.notices.mails import begin_mailing
-from taskhub.store.models import Mailing, Membership, Notice, Server
+from taskhub.domain.notices.people import begin_telling
+from taskhub.store.models import Membership, Notice, NoticeAddress, Server
 from taskhub.worker import engine
 from tests.domain import kit
 from tests.domain.kit import World
 from tests.domain.notices.kit import hook, turn
-from tests.domain.notices.mail_kit import queue, reader
+from tests.domain.notices.people_kit import queue, reader
 from tests.factories import ROOT, make_person, make_server, make_tool
 from tests.support.mailbox import Mailbox, Received, free_port
 from tests.support.receiver import Receiver
@@ -150,10 +151,10 @@ def test_an_address_is_confirmed_by_its_link_and_mails_end_by_theirs(
     hall: Hall, world: World, mailbox: Mailbox
 ) -> None:
     person = make_person("approver", world.context.tenant)
-    who = {"tenant_id": person.tenant_id, "user_id": person.user_id}
-    begin_mailing()
+    who = {"tenant_id": person.tenant_id, "user_id": person.user_id, "channel": Channel.MAIL}
+    begin_telling()
     hall.start()
-    assert choose(**who, address="ada@example.com", choices=Choices(), actor=ROOT) == "ada@example.com"
+    assert set_address(**who, address="ada@example.com", actor=ROOT) == "ada@example.com"
     ask(world)
     queue()
     sent(1)
@@ -166,7 +167,8 @@ def test_an_address_is_confirmed_by_its_link_and_mails_end_by_theirs(
     sent(2)
     link = mailbox.received[1].header("List-Unsubscribe")[1:-1]
     assert stop(link.rpartition("/")[2], ROOT) == "ada@example.com"
-    assert Mailing.objects.get(membership=Membership.objects.get(user_id=person.user_id)).kinds == []
+    membership = Membership.objects.get(user_id=person.user_id)
+    assert NoticeAddress.objects.get(choices=membership.pk).address == ""
     other = reader(world)
     ask(world)
     sent(3)

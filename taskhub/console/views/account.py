@@ -11,6 +11,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from taskhub.console import query
 from taskhub.console.access import page
+from taskhub.console.channels import WORDS
 from taskhub.console.forms.access import CONSENT_WORDS
 from taskhub.console.htmx import partial_or_page
 from taskhub.console.requests import ConsoleRequest
@@ -18,10 +19,10 @@ from taskhub.console.views.factors import password_first
 from taskhub.console.views.settings import PERMISSION_WORDS
 from taskhub.control.applications import revoke_own_consent
 from taskhub.control.factors import own_factor
-from taskhub.control.mails import own_mailing
+from taskhub.control.notifications import own_addresses, own_choices
 from taskhub.core import permissions as gate
 from taskhub.domain.address import resource_of
-from taskhub.domain.notices.mailing import is_on
+from taskhub.domain.notices.channels import channels_on, is_on
 from taskhub.domain.oauth import reads as applications
 
 
@@ -37,7 +38,7 @@ def account(request: ConsoleRequest) -> HttpResponse:
         for row in applications.allowed_rows(person.tenant_id, person.user_id)
     ]
     revoking = query.number(request, "revoke")
-    mailing = own_mailing(request.caller)
+    choices, addresses = own_choices(request.caller), own_addresses(request.caller)
     factor, asking = own_factor(request.caller), query.choice(request, "do", ("codes", "remove"))
     if factor is not None and asking and (found := password_first(request, f"{request.get_full_path()}#confirm")):
         return found
@@ -50,9 +51,11 @@ def account(request: ConsoleRequest) -> HttpResponse:
             "revoking": next((row for row, _ in allowed if row.id == revoking), None),
             "may": [words for name, words in PERMISSION_WORDS.items() if request.caller.may(name)],
             "factor": factor,
-            "mails_on": is_on(),
-            "mailing": mailing,
-            "away": mailing.choices.away_until is not None and mailing.choices.away_until > timezone.now(),
+            "notices_on": bool(channels_on()),
+            "choices": choices,
+            "places": [(WORDS[channel], own) for channel, own in addresses.items() if is_on(channel)],
+            "reached": bool(choices.kinds) and any(own.address for channel, own in addresses.items() if is_on(channel)),
+            "away": choices.away_until is not None and choices.away_until > timezone.now(),
             "asking": factor and asking,
             "on": settings.TASKHUB_OAUTH,
             "resource": resource_of(request),

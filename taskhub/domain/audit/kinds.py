@@ -21,7 +21,8 @@ _TASK: Final = "state message epoch"
 _VERDICT: Final = "key kind edited? arguments_sha256? definition_sha256? call_sha256? preview_sha256? second_factor?"
 _GIVEN: Final = "headers? environment? directory? own_process? connect_seconds? calls_at_once? review? pinned?"
 _WEBHOOK: Final = "origin kinds client"
-_MAILING: Final = "kinds pace daily_at quiet zone away_until address pending"
+_CHOICES: Final = "kinds pace daily_at quiet zone away_until"
+_REACHED: Final = "channel address pending"
 _APPLICATION: Final = "client_id name type redirects"
 
 EVENTS: Final[dict[str, Shape]] = {
@@ -283,9 +284,14 @@ EVENTS: Final[dict[str, Shape]] = {
     "webhook.secret.renewed": Shape("A webhook has a new secret; the one before signs too for a day."),
     "webhook.tested": Shape("Somebody sent a test to a webhook."),
     "webhook.sent.again": Shape("Somebody had a message sent to a webhook again.", after="message"),
-    "mail.chosen": Shape("Somebody chose which mails they get, and when.", _MAILING, _MAILING),
-    "mail.confirmed": Shape("Somebody confirmed the address that their mails go to."),
-    "mail.stopped": Shape("A link in a mail was used to end all mails to a person.", _MAILING, _MAILING),
+    "notices.chosen": Shape("Somebody chose what they are told, and when.", _CHOICES, _CHOICES),
+    "address.changed": Shape(
+        "Somebody gave another address for messages on a channel, or none. It counts once it is confirmed.",
+        _REACHED,
+        _REACHED,
+    ),
+    "address.confirmed": Shape("Somebody confirmed the address that their messages go to.", after="channel"),
+    "address.ended": Shape("A link in a message was used to end all that go to its address.", _REACHED, _REACHED),
     # the log itself
     "audit.exported": Shape("Somebody took events away.", after="query up_to"),
     "audit.archived": Shape(

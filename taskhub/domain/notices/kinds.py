@@ -34,18 +34,18 @@ SAYS: Final[dict[Kind, str]] = {
 }
 """Each kind in words."""
 
-CONFIRM: Final = "mail.confirm"
-"""The kind of the mail that asks a person to confirm their address."""
+CONFIRM: Final = "address.confirm"
+"""The kind of the message that asks a person to confirm their address."""
 
 UNDECIDABLE: Final = "approval.undecidable"
-"""The kind of the mail to administrators about an approval that too few people can decide."""
+"""The kind of the message to administrators about an approval that too few people can decide."""
 
-MAILED: Final[dict[str, str]] = {
+PERSONAL: Final[dict[str, str]] = {
     Kind.ASKED: "An approval waits for me",
     Kind.REMINDED: "A reminder: nobody has decided an approval that waits for me",
     UNDECIDABLE: "An approval is asked for that nobody can decide, or too few people",
 }
-"""What people may choose to get by mail, in words. The last is for administrators."""
+"""What people may choose to be told, in words. The last is for administrators."""
 
 _KINDS: Final = {
     "question.approve": Kind.DECIDED,
@@ -58,8 +58,8 @@ _KINDS: Final = {
 }
 ACTIONS: Final = ("question.asked", "question.undecided", *_KINDS)
 """The actions of events that a notice may tell of."""
-MAILED_ACTIONS: Final = ("question.asked", "question.reminded")
-"""The actions of events that a mail may tell of."""
+PERSONAL_ACTIONS: Final = ("question.asked", "question.reminded")
+"""The actions of events that people may be told of."""
 
 
 def kind_of(action: str, after: dict[str, Any] | None) -> Kind | None:

@@ -1,4 +1,5 @@
--- Notices, their deliveries, and webhooks; of mails: mail_statements.sql. The format: taskhub/store/statements.py.
+-- Notices, their deliveries, and webhooks; of news for people: people_statements.sql.
+-- The format: taskhub/store/statements.py.
 
 -- Queued from the feed
 

@@ -2210,7 +2210,7 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name="Mailing",
+            name="NoticeChoices",
             fields=[
                 (
                     "membership",
@@ -2222,8 +2222,6 @@ class Migration(migrations.Migration):
                         to="store.membership",
                     ),
                 ),
-                ("address", models.CharField(db_default="", max_length=254)),
-                ("pending", models.CharField(db_default="", max_length=254)),
                 (
                     "kinds",
                     django.contrib.postgres.fields.ArrayField(
@@ -2236,10 +2234,9 @@ class Migration(migrations.Migration):
                 ("quiet_until", models.TimeField(null=True)),
                 ("zone", models.CharField(db_default="UTC", max_length=64)),
                 ("away_until", models.DateTimeField(null=True)),
-                ("mailed_at", models.DateTimeField(null=True)),
             ],
             options={
-                "db_table": "mailing",
+                "db_table": "notice_choices",
                 "constraints": [
                     models.CheckConstraint(
                         condition=models.Q(
@@ -2247,7 +2244,7 @@ class Migration(migrations.Migration):
                             models.Q(("daily_at__isnull", False), ("pace", "daily")),
                             _connector="OR",
                         ),
-                        name="mailing_pace_known",
+                        name="notice_choices_pace_known",
                     ),
                     models.CheckConstraint(
                         condition=models.Q(
@@ -2259,7 +2256,36 @@ class Migration(migrations.Migration):
                             ),
                             _connector="OR",
                         ),
-                        name="mailing_quiet_ends",
+                        name="notice_choices_quiet_ends",
+                    ),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="NoticeAddress",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("channel", models.CharField(max_length=8)),
+                ("address", models.CharField(db_default="", max_length=254)),
+                ("pending", models.CharField(db_default="", max_length=254)),
+                ("sent_at", models.DateTimeField(null=True)),
+                (
+                    "choices",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="store.noticechoices",
+                    ),
+                ),
+            ],
+            options={
+                "db_table": "notice_address",
+                "constraints": [
+                    models.UniqueConstraint(fields=("choices", "channel"), name="notice_address_of_a_channel"),
+                    models.CheckConstraint(
+                        condition=models.Q(("channel__in", ["mail", "push", "slack"])),
+                        name="notice_address_channel_known",
                     ),
                 ],
             },
@@ -2273,7 +2299,7 @@ class Migration(migrations.Migration):
                 ("kind", models.CharField(max_length=32)),
                 ("channel", models.CharField(max_length=8)),
                 ("body", models.TextField()),
-                ("mail", models.CharField(db_default="", max_length=40)),
+                ("message", models.CharField(db_default="", max_length=40)),
                 ("state", models.CharField(db_default="due", max_length=8)),
                 ("due_at", models.DateTimeField(db_default=models.Func(function="clock_timestamp"))),
                 ("planned_at", models.DateTimeField(null=True)),
@@ -2390,15 +2416,17 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="notice",
             index=models.Index(
-                condition=models.Q(("channel", "mail"), ("state", "due")),
-                fields=["user", "due_at", "id"],
+                condition=models.Q(("state", "due"), ("user__isnull", False)),
+                fields=["user", "channel", "due_at", "id"],
                 name="notice_due_to_a_person",
             ),
         ),
         migrations.AddIndex(
             model_name="notice",
             index=models.Index(
-                condition=models.Q(("channel", "mail")), fields=["user", "-id"], name="notice_newest_of_a_person"
+                condition=models.Q(("user__isnull", False)),
+                fields=["user", "channel", "-id"],
+                name="notice_newest_of_a_person",
             ),
         ),
         migrations.AddIndex(
@@ -2422,7 +2450,9 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(
                     models.Q(("channel", "webhook"), ("user__isnull", True), ("webhook__isnull", False)),
-                    models.Q(("channel", "mail"), ("user__isnull", False), ("webhook__isnull", True)),
+                    models.Q(
+                        ("channel__in", ["mail", "push", "slack"]), ("user__isnull", False), ("webhook__isnull", True)
+                    ),
                     _connector="OR",
                 ),
                 name="notice_has_its_receiver",
@@ -2447,11 +2477,11 @@ class Migration(migrations.Migration):
             model_name="notice",
             constraint=models.CheckConstraint(
                 condition=models.Q(
-                    ("channel", "mail"),
-                    models.Q(("mail", ""), models.Q(("state", "skipped"), _negated=True)),
+                    ("channel__in", ["mail", "push", "slack"]),
+                    models.Q(("message", ""), models.Q(("state", "skipped"), _negated=True)),
                     _connector="OR",
                 ),
-                name="notice_in_a_mail",
+                name="notice_in_a_message",
             ),
         ),
         migrations.SeparateDatabaseAndState(

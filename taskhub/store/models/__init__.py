@@ -3,7 +3,7 @@
 from taskhub.store.models.audit import Event, Seal
 from taskhub.store.models.credentials import GrantRequest, ServerGrant, ServerOAuth
 from taskhub.store.models.feed import FeedConsumer
-from taskhub.store.models.notices import Delivery, Mailing, Notice, Webhook
+from taskhub.store.models.notices import Delivery, Notice, NoticeAddress, NoticeChoices, Webhook
 from taskhub.store.models.oauth import Application, Consent, TokenFamily
 from taskhub.store.models.offers import Interest, Offer, Relay
 from taskhub.store.models.people import AccessToken, AuthContext, CodeUse, LearnedPatience, Membership, SignIn, Tenant
@@ -42,9 +42,10 @@ __all__ = [
     "GrantRequest",
     "Interest",
     "LearnedPatience",
-    "Mailing",
     "Membership",
     "Notice",
+    "NoticeAddress",
+    "NoticeChoices",
     "Offer",
     "Outbound",
     "OutcomeCheck",

@@ -1,11 +1,16 @@
 """The outbox: news for receivers outside of the hub, and where they go."""
 
+from typing import Final
+
 from django.contrib.auth.models import User
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
 
 from taskhub.store.models.people import AuthContext, Membership, Tenant
+
+_TO_PEOPLE: Final = ["mail", "push", "slack"]
+"""The channels to people (`domain.notices.channels`)."""
 
 
 class Webhook(models.Model):
@@ -47,16 +52,12 @@ class Webhook(models.Model):
         return self.name
 
 
-class Mailing(models.Model):
-    """Where a person gets mails, of what, and when. Gone with their membership."""
+class NoticeChoices(models.Model):
+    """What a person is told of, and when, on whichever channel. Gone with their membership."""
 
     membership = models.OneToOneField(Membership, models.CASCADE, primary_key=True, related_name="+")
-    address = models.CharField(max_length=254, db_default="")
-    """Where mails go; empty until an address is confirmed."""
-    pending = models.CharField(max_length=254, db_default="")
-    """The address that the person has still to confirm."""
     kinds = ArrayField(models.CharField(max_length=32), db_default=[])
-    """What is sent (`domain.notices.kinds.MAILED`)."""
+    """What is sent (`domain.notices.kinds.PERSONAL`)."""
     pace = models.CharField(max_length=8, db_default="soon")
     daily_at = models.TimeField(null=True)
     quiet_from = models.TimeField(null=True)
@@ -64,25 +65,47 @@ class Mailing(models.Model):
     zone = models.CharField(max_length=64, db_default="UTC")
     """In which the times of day are meant, by its name in the IANA database."""
     away_until = models.DateTimeField(null=True)
-    mailed_at = models.DateTimeField(null=True)
-    """When a mail last left, other than one that asks to confirm an address."""
 
     class Meta:
-        db_table = "mailing"
+        db_table = "notice_choices"
         constraints = [
             models.CheckConstraint(
                 condition=Q(pace="soon", daily_at__isnull=True) | Q(pace="daily", daily_at__isnull=False),
-                name="mailing_pace_known",
+                name="notice_choices_pace_known",
             ),
             models.CheckConstraint(
                 condition=Q(quiet_from__isnull=True, quiet_until__isnull=True)
                 | Q(quiet_from__isnull=False, quiet_until__isnull=False) & ~Q(quiet_from=F("quiet_until")),
-                name="mailing_quiet_ends",
+                name="notice_choices_quiet_ends",
             ),
         ]
 
     def __str__(self) -> str:
-        return f"mails of {self.membership_id}"
+        return f"notices for {self.membership_id}"
+
+
+class NoticeAddress(models.Model):
+    """Where a channel reaches a person; one of each channel."""
+
+    choices = models.ForeignKey(NoticeChoices, models.CASCADE, related_name="+", db_index=False)
+    channel = models.CharField(max_length=8)
+    """`domain.notices.channels`."""
+    address = models.CharField(max_length=254, db_default="")
+    """Where messages go; empty until an address is confirmed."""
+    pending = models.CharField(max_length=254, db_default="")
+    """The address that the person has still to confirm."""
+    sent_at = models.DateTimeField(null=True)
+    """When a message last left, other than one that asks to confirm an address."""
+
+    class Meta:
+        db_table = "notice_address"
+        constraints = [
+            models.UniqueConstraint(fields=["choices", "channel"], name="notice_address_of_a_channel"),
+            models.CheckConstraint(condition=Q(channel__in=_TO_PEOPLE), name="notice_address_channel_known"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.channel} of {self.choices_id}"
 
 
 class Notice(models.Model):
@@ -101,8 +124,9 @@ class Notice(models.Model):
     webhook = models.ForeignKey(Webhook, models.CASCADE, null=True, related_name="+", db_index=False)
     user = models.ForeignKey(User, models.CASCADE, null=True, related_name="+", db_index=False)
     body = models.TextField()
-    mail = models.CharField(max_length=40, db_default="")
-    """The id of the mail that this notice is in, the same for all that were gathered in it; empty before."""
+    message = models.CharField(max_length=40, db_default="")
+    """The id of the message to a person that this notice is in, the same for all that were gathered in it; empty
+    before."""
     state = models.CharField(max_length=8, db_default="due")
     due_at = models.DateTimeField(db_default=models.Func(function="clock_timestamp"))
     planned_at = models.DateTimeField(null=True)
@@ -126,7 +150,7 @@ class Notice(models.Model):
             models.UniqueConstraint(fields=["event_id", "user", "channel"], name="notice_once_for_a_person"),
             models.CheckConstraint(
                 condition=Q(channel="webhook", webhook__isnull=False, user__isnull=True)
-                | Q(channel="mail", webhook__isnull=True, user__isnull=False),
+                | Q(channel__in=_TO_PEOPLE, webhook__isnull=True, user__isnull=False),
                 name="notice_has_its_receiver",
             ),
             models.CheckConstraint(
@@ -135,7 +159,7 @@ class Notice(models.Model):
                 name="notice_state_fits",
             ),
             models.CheckConstraint(
-                condition=Q(channel="mail") | Q(mail="") & ~Q(state="skipped"), name="notice_in_a_mail"
+                condition=Q(channel__in=_TO_PEOPLE) | Q(message="") & ~Q(state="skipped"), name="notice_in_a_message"
             ),
         ]
         indexes = [
@@ -144,9 +168,13 @@ class Notice(models.Model):
             models.Index(fields=["webhook"], condition=Q(lease_until__isnull=False), name="notice_under_way"),
             models.Index(fields=["webhook", "-id"], name="notice_newest_of_a_webhook"),
             models.Index(
-                fields=["user", "due_at", "id"], condition=Q(state="due", channel="mail"), name="notice_due_to_a_person"
+                fields=["user", "channel", "due_at", "id"],
+                condition=Q(state="due", user__isnull=False),
+                name="notice_due_to_a_person",
             ),
-            models.Index(fields=["user", "-id"], condition=Q(channel="mail"), name="notice_newest_of_a_person"),
+            models.Index(
+                fields=["user", "channel", "-id"], condition=Q(user__isnull=False), name="notice_newest_of_a_person"
+            ),
             models.Index(fields=["queued_at"], name="notice_age"),
         ]
 

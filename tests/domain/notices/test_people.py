@@ -1,4 +1,4 @@
-"""Mails: who gets one, of what, when, and that each comes once."""
+"""News for people: who gets it, of what, when, where, and that each message comes once."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from django.db import connection
 from taskhub.core.records import Actor
 from taskhub.core.rules import Rule, Then, Verdict
 from taskhub.core.states import Door
-from taskhub.domain.notices import mails
+from taskhub.domain.notices import people
+from taskhub.domain.notices.channels import Channel
+from taskhub.domain.notices.choices import PACE_SECONDS, Choices, leaves_at, zones
 from taskhub.domain.notices.kinds import UNDECIDABLE, Kind
-from taskhub.domain.notices.mailing import PACE_SECONDS, Choices, leaves_at, zones
-from taskhub.domain.notices.mails import end_mail, hurry_mails, mail_log, take_mails
 from taskhub.domain.notices.outbox import PAUSES, Delivered
+from taskhub.domain.notices.people import end_message, hurry_messages, message_log, take_messages
 from taskhub.domain.questions.answer import decide_approval
 from taskhub.domain.tasks.sweep import sweep
-from taskhub.store.models import Delivery, FeedConsumer, Mailing, Membership, Notice
+from taskhub.store.models import Delivery, FeedConsumer, Membership, Notice, NoticeAddress, NoticeChoices
 from tests.domain import kit
 from tests.domain.kit import Crew, World
 from tests.domain.notices.kit import turn
-from tests.domain.notices.mail_kit import AWAY, OK, deliver, queue, reader, states, take
+from tests.domain.notices.people_kit import AWAY, OK, deliver, queue, reader, states, take
 from tests.factories import make_person
 
 
@@ -99,14 +100,14 @@ def test_what_comes_together_is_one_mail_and_the_next_comes_a_minute_later(world
     for _ in range(3):
         kit.create(world, verdict=asks())
     queue()
-    assert take_mails(10) == [], "what comes together is waited for"
+    assert take_messages(Channel.MAIL, 10) == [], "what comes together is waited for"
     (first,) = deliver()
     assert len(first.approvals) == 3
     assert states(person) == ["sent"] * 3
     for _ in range(2):
         kit.create(world, verdict=asks())
     assert take() == []
-    Mailing.objects.update(mailed_at=datetime.now(UTC) - timedelta(seconds=PACE_SECONDS))
+    NoticeAddress.objects.update(sent_at=datetime.now(UTC) - timedelta(seconds=PACE_SECONDS))
     turn(PACE_SECONDS)
     (second,) = deliver()
     assert len(second.approvals) == 2
@@ -169,9 +170,9 @@ def test_a_mail_that_was_not_taken_comes_again_under_its_id(world: World) -> Non
     (again,) = take()
     assert (again.id, again.number, again.address) == (mail.id, 2, mail.address)
     assert [approval.path.split("/")[3] for approval in again.approvals] == [second.public_id]
-    end_mail(again, OK)
+    end_message(again, OK)
     turn(120)
-    Mailing.objects.update(mailed_at=None)
+    NoticeAddress.objects.update(sent_at=None)
     (last,) = deliver()
     assert [approval.path.split("/")[3] for approval in last.approvals] == [later.public_id]
     assert last.id != mail.id
@@ -186,7 +187,7 @@ def test_it_is_tried_for_a_day(world: World) -> None:
         assert mail.number == number
         Notice.objects.update(due_at=datetime.now(UTC))
     assert states(person) == ["failed"]
-    (row,) = mail_log(person.tenant_id, person.user_id)
+    (row,) = message_log(person.tenant_id, person.user_id)
     assert (row.state, row.attempts, row.problem, row.notices) == ("failed", len(PAUSES) + 1, AWAY.problem, 1)
 
 
@@ -194,10 +195,11 @@ def test_when_the_server_answers_again_what_waits_is_due_at_once(world: World) -
     silent, refused = reader(world), reader(world)
     kit.create(world, verdict=asks())
     for mail in take():
-        end_mail(mail, AWAY if mail.username == silent.username else Delivered(ok=False, status=451, problem="later"))
-    assert take_mails(10) == []
-    assert hurry_mails() == 1
-    assert [mail.username for mail in take_mails(10)] == [silent.username]
+        later = Delivered(ok=False, status=451, problem="later")
+        end_message(mail, AWAY if mail.username == silent.username else later)
+    assert take_messages(Channel.MAIL, 10) == []
+    assert hurry_messages(Channel.MAIL) == 1
+    assert [mail.username for mail in take_messages(Channel.MAIL, 10)] == [silent.username]
     assert states(refused) == ["due"]
 
 
@@ -205,32 +207,32 @@ def test_a_lost_worker_s_mail_is_taken_again_and_its_late_word_does_not_count(wo
     person = reader(world)
     kit.create(world, verdict=asks())
     (lost,) = take()
-    assert take_mails(10) == []
+    assert take_messages(Channel.MAIL, 10) == []
     turn(61)
-    (again,) = take_mails(10)
+    (again,) = take_messages(Channel.MAIL, 10)
     assert (again.id, again.number) == (lost.id, 2)
-    end_mail(lost, AWAY)
-    assert take_mails(10) == []
-    end_mail(again, OK)
+    end_message(lost, AWAY)
+    assert take_messages(Channel.MAIL, 10) == []
+    end_message(again, OK)
     assert states(person) == ["sent"]
 
 
 def test_workers_that_look_at_once_take_one_mail_of_each_person(world: World) -> None:
-    people = [reader(world) for _ in range(5)]
+    readers = [reader(world) for _ in range(5)]
     for _ in range(4):
         kit.create(world, verdict=asks())
     queue()
-    turn(mails.GATHER_SECONDS)
+    turn(people.GATHER_SECONDS)
     crew = Crew(4)
     taken = []
     try:
         while len(taken) < 5:
-            found = [mail for part in crew.race(*[lambda: take_mails(3)] * 4) for mail in part]
+            found = [mail for part in crew.race(*[lambda: take_messages(Channel.MAIL, 3)] * 4) for mail in part]
             assert found
             taken += found
     finally:
         crew.close()
-    assert sorted(mail.username for mail in taken) == sorted(person.username for person in people)
+    assert sorted(mail.username for mail in taken) == sorted(person.username for person in readers)
     assert {len(mail.approvals) for mail in taken} == {4}
 
 
@@ -243,7 +245,7 @@ def test_away_and_quiet_mails_wait_and_then_tell_what_still_waits(world: World) 
     assert take() == []
     assert states(away) == states(asleep) == ["due", "due"]
     decide(decided.id)
-    Mailing.objects.update(away_until=None, quiet_from=None, quiet_until=None)
+    NoticeChoices.objects.update(away_until=None, quiet_from=None, quiet_until=None)
     turn(86_400 * 2)
     for mail in deliver():
         assert [approval.path.split("/")[3] for approval in mail.approvals] == [waits.public_id]
@@ -266,21 +268,21 @@ def test_nothing_is_queued_where_no_mail_is_sent(world: World, settings: LazySet
     person = reader(world)
     settings.EMAIL_HOST = ""
     kit.create(world, verdict=asks())
-    kit.wait_until(lambda: mails.queue_mails() == 0 and not feed_waits())
+    kit.wait_until(lambda: people.queue_for_people() == 0 and not feed_waits())
     settings.EMAIL_HOST = "mail.example.com"
     queue()
     assert states(person) == []
 
 
 def feed_waits() -> bool:
-    place = FeedConsumer.objects.get(name=mails.CONSUMER)
+    place = FeedConsumer.objects.get(name=people.CONSUMER)
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM event WHERE (xid, id) > (%s, %s)", [place.xid, place.event_id])
         return bool(cursor.fetchone()[0])
 
 
 def test_so_many_wait_for_one_person(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mails, "MAX_WAITING", 2)
+    monkeypatch.setattr(people, "MAX_WAITING", 2)
     person = reader(world, away_until=datetime.now(UTC) + timedelta(days=1))
     for _ in range(3):
         kit.create(world, verdict=asks())
@@ -322,12 +324,12 @@ LEAVES = (
 
 def test_when_a_mail_may_leave() -> None:
     for what, choices, now, leaves in LEAVES:
-        found = leaves_at(choices, queued_at=at(now), mailed_at=None, now=at(now))
+        found = leaves_at(choices, queued_at=at(now), sent_at=None, now=at(now))
         assert found == at(leaves), what
     now = at("2026-07-01 12:00")
-    soon = leaves_at(Choices(), queued_at=now, mailed_at=now - timedelta(seconds=20), now=now)
+    soon = leaves_at(Choices(), queued_at=now, sent_at=now - timedelta(seconds=20), now=now)
     assert soon == now + timedelta(seconds=PACE_SECONDS - 20)
-    assert leaves_at(Choices(), queued_at=now, mailed_at=now, now=now, again=True) == now
+    assert leaves_at(Choices(), queued_at=now, sent_at=now, now=now, again=True) == now
 
 
 def test_every_zone_that_is_offered_is_known() -> None:
@@ -335,4 +337,4 @@ def test_every_zone_that_is_offered_is_known() -> None:
     assert zones()[0] == "UTC"
     assert len(zones()) > 300
     for zone in zones():
-        leaves_at(Choices(**NIGHT, zone=zone), queued_at=now, mailed_at=None, now=now)
+        leaves_at(Choices(**NIGHT, zone=zone), queued_at=now, sent_at=None, now=now)

@@ -1,4 +1,4 @@
-"""The form of the mails that a person gets."""
+"""The forms of what a person is told, when, and where."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from zoneinfo import ZoneInfo
 
 from django import forms
 
+from taskhub.console.channels import WORDS
 from taskhub.console.forms.access import Boxes
 from taskhub.console.forms.base import ConsoleForm, Typed, picked
 from taskhub.core.errors import Invalid
-from taskhub.domain.notices.kinds import MAILED, UNDECIDABLE
-from taskhub.domain.notices.mailing import DAILY, MAX_ADDRESS, SOON, Choices, Own, zones
+from taskhub.domain.notices.addresses import MAX_ADDRESS, Own
+from taskhub.domain.notices.channels import Channel
+from taskhub.domain.notices.choices import DAILY, SOON, Choices, zones
+from taskhub.domain.notices.kinds import PERSONAL, UNDECIDABLE
 
 _PACES: Final = ((SOON, "Soon: all that came together, once a minute at most"), (DAILY, "Once a day, all that waits"))
 
@@ -62,24 +65,34 @@ class Moment(Typed):
         return found.replace(tzinfo=None)
 
 
-class MailForm(ConsoleForm):
-    """Says where a person gets mails, of what, and when."""
+class AddressForm(ConsoleForm):
+    """Says where a channel reaches a person."""
 
-    address = Typed(
-        label="Address",
-        longest=MAX_ADDRESS,
-        widget=forms.EmailInput,
-        attrs={"autocomplete": "email"},
-        help_text="A new one gets a mail with a link that confirms it. Empty: no mails.",
-    )
-    kinds = Boxes(label="Send a mail when", choices=list(MAILED.items()))
+    address = Typed(longest=MAX_ADDRESS, attrs={"autocomplete": "off"})
+
+    def __init__(self, data: Any = None, *, channel: Channel, own: Own | None = None, **options: Any) -> None:
+        """`own`: what holds now, to be shown."""
+        if own is not None:
+            options["initial"] = {"address": own.pending or own.address}
+        super().__init__(data, auto_id=f"id_{channel}_%s", **options)
+        field, words = self.fields["address"], WORDS[channel]
+        field.label, field.help_text = words.label, words.hint
+        if words.kind == "email":
+            field.widget.input_type = "email"
+            field.widget.attrs["autocomplete"] = "email"
+
+
+class ChoicesForm(ConsoleForm):
+    """Says what a person is told of, and when, on whichever channel."""
+
+    kinds = Boxes(label="Tell me when", choices=list(PERSONAL.items()))
     pace = forms.CharField(required=False, label="When", widget=forms.RadioSelect(choices=_PACES))
-    daily_at = OfDay(label="Time of the daily mail")
+    daily_at = OfDay(label="Time of the daily message")
     quiet_from = OfDay(label="Quiet from", help_text="What comes then is sent when it ends. Empty: never quiet.")
     quiet_until = OfDay(label="Quiet until")
     zone = picked([(name, name) for name in zones()], label="Time zone of these times")
     away_until = Moment(
-        label="Away until", help_text="No mail before. Then one tells what still waits. Empty: not away."
+        label="Away until", help_text="No message before. Then one tells what still waits. Empty: not away."
     )
 
     def __init__(self, data: Any = None, *, admin: bool = False, **options: Any) -> None:
@@ -90,14 +103,12 @@ class MailForm(ConsoleForm):
             boxes.choices = [(kind, words) for kind, words in boxes.choices if kind != UNDECIDABLE]
 
     @classmethod
-    def of(cls, own: Own, *, admin: bool = False) -> MailForm:
+    def of(cls, choices: Choices, *, admin: bool = False) -> ChoicesForm:
         """The form with what holds now."""
-        choices = own.choices
         away = choices.away_until if choices.away_until and choices.away_until > datetime.now(UTC) else None
         return cls(
             admin=admin,
             initial={
-                "address": own.pending or own.address,
                 "kinds": list(choices.kinds),
                 "pace": choices.pace,
                 "daily_at": _clock(choices.daily_at) or "08:00",

@@ -1,4 +1,4 @@
-"""A person's own mails: what they choose, the link that confirms an address, and the one that ends all mails."""
+"""What a person is told: what they choose, where, the link that confirms an address, and the one that ends mails."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from datetime import UTC, datetime, time, timedelta
 
 import pytest
 from django.conf import LazySettings
+from django.http import HttpResponse
 from django.test import Client
 
 from taskhub.core.states import Role
-from taskhub.domain.notices.mailing import CONFIRMATIONS, confirm_token, stop_token
-from taskhub.store.models import Event, Mailing, Membership, Notice, Tenant
+from taskhub.domain.notices.addresses import CONFIRMATIONS, confirm_token, stop_token
+from taskhub.store.models import Event, Membership, Notice, NoticeAddress, NoticeChoices, Tenant
 from tests.console.admin import browser, words
 from tests.factories import make_person
 
 pytestmark = pytest.mark.django_db
 
-PAGE = "/accounts/mails/"
+PAGE = "/accounts/notifications/"
+MAIL = f"{PAGE}mail/"
 GIVEN = {
-    "address": "ada@example.com",
     "kinds": ["approval.asked"],
     "pace": "soon",
     "daily_at": "",
@@ -39,15 +40,20 @@ def ada(tenant: Tenant) -> Client:
     return browser(make_person("approver", tenant, username="ada"))
 
 
-def mailing() -> Mailing:
-    return Mailing.objects.get(membership__user__username="ada")
+def mail() -> NoticeAddress:
+    return NoticeAddress.objects.get(choices__membership__user__username="ada", channel="mail")
 
 
-def given(ada: Client, address: str = "ada@example.com") -> Mailing:
-    """Her choices, with a confirmed address."""
-    ada.post(PAGE, GIVEN)
-    Mailing.objects.update(address=address, pending="")
-    return mailing()
+def give(client: Client, address: str) -> HttpResponse:
+    answer: HttpResponse = client.post(MAIL, {"address": address})
+    return answer
+
+
+def given(ada: Client, address: str = "ada@example.com") -> NoticeAddress:
+    """Her confirmed address."""
+    give(ada, address)
+    NoticeAddress.objects.update(address=address, pending="")
+    return mail()
 
 
 def page_of(client: Client, path: str = PAGE) -> str:
@@ -56,20 +62,19 @@ def page_of(client: Client, path: str = PAGE) -> str:
 
 def test_a_hub_without_a_mail_server_says_so(ada: Client, settings: LazySettings) -> None:
     settings.EMAIL_HOST = ""
-    assert "This hub sends no mails." in page_of(ada, "/accounts/")
+    assert "This hub sends no messages." in page_of(ada, "/accounts/")
     assert "This hub sends no mails." in page_of(ada)
-    refused = ada.post(PAGE, GIVEN)
-    assert refused.status_code == 400
-    assert not Mailing.objects.exists()
+    assert give(ada, "ada@example.com").status_code == 400
+    assert not NoticeAddress.objects.exists()
 
 
 def test_everybody_chooses_their_own(tenant: Tenant) -> None:
     for role in Role:
         person = browser(make_person(role, tenant))
-        assert "Which mails, and when" in page_of(person)
+        assert "What, and when" in page_of(person)
         page = page_of(person)
         assert ("does not include approving" in page) == (role not in (Role.APPROVER, Role.ADMIN))
-    assert Client().get(PAGE)["Location"] == "/accounts/login/?next=%2Faccounts%2Fmails%2F"
+    assert Client().get(PAGE)["Location"] == "/accounts/login/?next=%2Faccounts%2Fnotifications%2F"
 
 
 def test_what_is_for_administrators_they_alone_choose(tenant: Tenant) -> None:
@@ -77,7 +82,7 @@ def test_what_is_for_administrators_they_alone_choose(tenant: Tenant) -> None:
         person = browser(make_person(role, tenant))
         assert ("that nobody can decide" in page_of(person)) == (role is Role.ADMIN)
         person.post(PAGE, {**GIVEN, "kinds": ["approval.asked", "approval.undecidable"]})
-    chosen = {row.membership.role: row.kinds for row in Mailing.objects.select_related("membership")}
+    chosen = {row.membership.role: row.kinds for row in NoticeChoices.objects.select_related("membership")}
     assert {role for role, kinds in chosen.items() if "approval.undecidable" in kinds} == {"admin"}
 
 
@@ -93,30 +98,46 @@ def test_what_is_chosen_is_stored_and_shown(ada: Client) -> None:
         "away_until": away.isoformat(),
     }
     told = ada.post(PAGE, wanted, follow=True).content.decode()
-    assert "Saved. A mail to ada@example.com has a link that confirms it." in words(told)
-    row = mailing()
-    assert (row.address, row.pending, row.kinds, row.pace) == ("", "ada@example.com", ["approval.asked"], "daily")
+    assert "Saved." in words(told)
+    row = NoticeChoices.objects.get()
+    assert (row.kinds, row.pace) == (["approval.asked"], "daily")
     assert (row.daily_at, row.quiet_from, row.quiet_until) == (time(8, 30), time(22), time(7))
     assert row.away_until == away.replace(tzinfo=UTC)
-    for value in ("08:30", "22:00", "07:00", f"{away:%Y-%m-%dT%H:%M}", "ada@example.com"):
+    for value in ("08:30", "22:00", "07:00", f"{away:%Y-%m-%dT%H:%M}"):
         assert f'value="{value}"' in told
+    assert Event.objects.get(action="notices.chosen").after["pace"] == "daily"
+
+
+def test_an_address_is_asked_and_not_used_before(ada: Client) -> None:
+    told = ada.post(MAIL, {"address": "ada@example.com"}, follow=True).content.decode()
+    assert "Saved. A mail to ada@example.com has a link that confirms it." in words(told)
+    assert (mail().address, mail().pending) == ("", "ada@example.com")
+    assert 'value="ada@example.com"' in told
     assert "ada@example.com is still to be confirmed." in page_of(ada, "/accounts/")
     (notice,) = Notice.objects.all()
-    assert (notice.kind, notice.channel) == ("mail.confirm", "mail")
-    event = Event.objects.get(action="mail.chosen")
+    assert (notice.kind, notice.channel) == ("address.confirm", "mail")
+    event = Event.objects.get(action="address.changed")
     assert "ada@example.com" not in f"{event.before} {event.after}"
-    ada.post(PAGE, wanted)
+    give(ada, "ada@example.com")
     assert Notice.objects.count() == 1, "the same address is not asked again"
 
 
+def test_who_never_chose_is_told_of_everything(ada: Client) -> None:
+    give(ada, "ada@example.com")
+    row = NoticeChoices.objects.get()
+    assert (set(row.kinds), row.pace) == ({"approval.asked", "approval.reminded", "approval.undecidable"}, "soon")
+
+
+BAD_ADDRESSES = (
+    "ada",
+    "a b@example.com",
+    "ada@example.com\r\nBcc: eve@example.com",
+    "ada@exämple.com",
+    "a@" + "b" * 300,
+    '"ada"@example.com',
+    "ada@example.com,eve@example.com",
+)
 BAD = (
-    ({"address": "ada"}, "address"),
-    ({"address": "a b@example.com"}, "address"),
-    ({"address": "ada@example.com\r\nBcc: eve@example.com"}, "address"),
-    ({"address": "ada@exämple.com"}, "address"),
-    ({"address": "a@" + "b" * 300}, "address"),
-    ({"address": '"ada"@example.com'}, "address"),
-    ({"address": "ada@example.com,eve@example.com"}, "address"),
     ({"pace": "hourly"}, "pace"),
     ({"pace": "daily"}, "daily_at"),
     ({"daily_at": "25:00"}, "daily_at"),
@@ -136,48 +157,54 @@ def test_what_cannot_be_changes_nothing(ada: Client) -> None:
         answer = ada.post(PAGE, {**GIVEN, **change})
         assert answer.status_code == 400, change
         assert list(answer.context["form"].errors) == [field], change
-    assert not Mailing.objects.exists()
+    for address in BAD_ADDRESSES:
+        answer = give(ada, address)
+        assert answer.status_code == 400, address
+        assert "Give an address such as name@example.com, in ASCII." in words(answer.content.decode()), address
+    assert not NoticeChoices.objects.exists()
     assert not Notice.objects.exists()
+    for path in (f"{PAGE}pigeon/", f"{PAGE}pigeon/again", f"{PAGE}webhook/"):
+        assert ada.post(path, {"address": "ada@example.com"}).status_code == 404, path
 
 
 def test_an_address_is_asked_so_often_and_no_more(ada: Client) -> None:
     for number in range(CONFIRMATIONS):
-        assert ada.post(PAGE, {**GIVEN, "address": f"ada{number}@example.com"}).status_code == 302
-    refused = ada.post(PAGE, {**GIVEN, "address": "more@example.com"})
+        assert give(ada, f"ada{number}@example.com").status_code == 302
+    refused = give(ada, "more@example.com")
     assert refused.status_code == 429
-    assert mailing().pending == f"ada{CONFIRMATIONS - 1}@example.com"
-    told = words(ada.post(f"{PAGE}again", follow=True).content.decode())
-    assert f"You were sent {CONFIRMATIONS} mails" in told
+    assert mail().pending == f"ada{CONFIRMATIONS - 1}@example.com"
+    told = words(ada.post(f"{MAIL}again", follow=True).content.decode())
+    assert f"You were sent {CONFIRMATIONS} messages" in told
     assert Notice.objects.count() == CONFIRMATIONS
 
 
 def test_the_mail_with_the_link_is_sent_again(ada: Client) -> None:
-    ada.post(PAGE, GIVEN)
+    give(ada, "ada@example.com")
     assert "Another mail to ada@example.com is on its way." in words(
-        ada.post(f"{PAGE}again", follow=True).content.decode()
+        ada.post(f"{MAIL}again", follow=True).content.decode()
     )
     assert Notice.objects.count() == 2
 
 
 def test_a_link_confirms_the_address_of_who_asked_for_it(ada: Client, tenant: Tenant) -> None:
     given(ada, "old@example.com")
-    ada.post(PAGE, {**GIVEN, "address": "new@example.com"})
-    row = mailing()
+    give(ada, "new@example.com")
+    row = mail()
     assert (row.address, row.pending) == ("old@example.com", "new@example.com")
-    link = f"{PAGE}confirm/{confirm_token(row.pk, 'new@example.com')}"
+    link = f"{MAIL}confirm/{confirm_token(row.pk, 'new@example.com')}"
     assert Client().get(link)["Location"].startswith("/accounts/login/?next=")
     eve = browser(make_person("approver", tenant))
-    eve.post(PAGE, {**GIVEN, "address": "new@example.com"})
+    give(eve, "new@example.com")
     assert eve.post(link).status_code == 409
     for other in (confirm_token(row.pk, "old@example.com"), stop_token(row.pk, "new@example.com"), "x", "a" * 200):
-        assert ada.post(f"{PAGE}confirm/{other}").status_code == 409, other
+        assert ada.post(f"{MAIL}confirm/{other}").status_code == 409, other
     assert ada.get(link).status_code == 200
-    assert mailing().address == "old@example.com", "a GET changes nothing"
-    assert "Confirmed. Mails go to new@example.com." in words(ada.post(link, follow=True).content.decode())
-    row = mailing()
+    assert mail().address == "old@example.com", "a GET changes nothing"
+    assert "Confirmed. Mail goes to new@example.com." in words(ada.post(link, follow=True).content.decode())
+    row = mail()
     assert (row.address, row.pending) == ("new@example.com", "")
     assert ada.post(link).status_code == 409
-    assert Event.objects.filter(action="mail.confirmed").count() == 1
+    assert Event.objects.filter(action="address.confirmed").count() == 1
 
 
 def test_the_link_in_a_mail_ends_all_mails_without_a_sign_in(ada: Client) -> None:
@@ -185,15 +212,15 @@ def test_the_link_in_a_mail_ends_all_mails_without_a_sign_in(ada: Client) -> Non
     link = f"/mails/stop/{stop_token(row.pk, 'ada@example.com')}"
     stranger = Client(enforce_csrf_checks=True)
     assert "End all mails" in page_of(stranger, link)
-    assert mailing().kinds == ["approval.asked"], "a GET changes nothing"
+    assert mail().address == "ada@example.com", "a GET changes nothing"
     for _ in range(2):
         answer = stranger.post(link, {"List-Unsubscribe": "One-Click"})
         assert answer.status_code == 200
         assert "no more mails to ada@example.com" in words(answer.content.decode())
-    assert mailing().kinds == []
-    event = Event.objects.get(action="mail.stopped")
+    assert mail().address == ""
+    event = Event.objects.get(action="address.ended")
     assert (event.actor, event.target) == ("the link in a mail", "ada")
-    assert "No mail tells you" in page_of(ada, "/accounts/")
+    assert "No message tells you" in page_of(ada, "/accounts/")
 
 
 def test_no_other_link_ends_mails(ada: Client) -> None:
@@ -201,29 +228,29 @@ def test_no_other_link_ends_mails(ada: Client) -> None:
     others = (stop_token(row.pk, "eve@example.com"), confirm_token(row.pk, "ada@example.com"), "x", "a" * 200)
     for token in others:
         assert Client().post(f"/mails/stop/{token}").status_code == 404, token
-    assert mailing().kinds == ["approval.asked"]
+    assert mail().address == "ada@example.com"
 
 
 def test_without_an_address_no_mail_comes(ada: Client) -> None:
     given(ada)
-    ada.post(PAGE, {**GIVEN, "address": ""})
-    assert (mailing().address, mailing().pending) == ("", "")
+    give(ada, "")
+    assert (mail().address, mail().pending) == ("", "")
 
 
 def test_what_was_sent_is_listed(ada: Client, tenant: Tenant) -> None:
     row = given(ada)
-    user = Membership.objects.get(pk=row.membership_id).user_id
+    user = Membership.objects.get(pk=row.choices_id).user_id
     ended = datetime.now(UTC)
     base = {"tenant": tenant, "user_id": user, "kind": "approval.asked", "channel": "mail", "body": '{"question": 1}'}
     for number in range(3):
         Notice.objects.create(
-            **base, public_id=f"msg_{number}", event_id=number, mail="msg_0", state="sent", ended_at=ended
+            **base, public_id=f"msg_{number}", event_id=number, message="msg_0", state="sent", ended_at=ended
         )
-    Notice.objects.create(**base, public_id="msg_3", event_id=3, mail="msg_3", attempts=2, problem="No answer")
+    Notice.objects.create(**base, public_id="msg_3", event_id=3, message="msg_3", attempts=2, problem="No answer")
     page = page_of(ada)
-    assert "About 3 approvals msg_0" in page
+    assert "About 3 approvals Mail · msg_0" in page
     assert "Delivered" in page
-    assert "About an approval msg_3" in page
+    assert "About an approval Mail · msg_3" in page
     assert "No answer" in page
     other = browser(make_person("approver", tenant))
     assert "msg_0" not in page_of(other)

@@ -1,9 +1,9 @@
-"""Mails in the outbox: queues a notice for each person who wants one and can decide, gathers what waits for a person in
-one mail, and stores what came of it.
+"""News for people in the outbox: queues a notice for each person who wants one and can decide, on each channel that
+reaches them, gathers what waits for a person in one message, and stores what came of it.
 
-A mail keeps its id and what it tells of, however often it is tried; only what no longer waits for the person is left
-out. If a worker is lost after the server has taken a mail and before that is stored, the mail goes out again, under the
-same id.
+A message keeps its id and what it tells of, however often it is tried; only what no longer waits for the person is left
+out. If a worker is lost after a channel has taken a message and before that is stored, the message goes out again,
+under the same id.
 """
 
 from __future__ import annotations
@@ -19,25 +19,26 @@ from django.db import transaction
 from taskhub.core.asking import asking
 from taskhub.core.permissions import roles_with
 from taskhub.domain.feed.reading import FeedEvent, begin_feed, read_feed
-from taskhub.domain.notices.kinds import CONFIRM, MAILED_ACTIONS, UNDECIDABLE, Kind, kind_of
-from taskhub.domain.notices.mailing import Choices, is_on, leaves_at
+from taskhub.domain.notices.channels import Channel, channels_on, is_on
+from taskhub.domain.notices.choices import Choices, leaves_at, lock_addresses
+from taskhub.domain.notices.kinds import CONFIRM, PERSONAL_ACTIONS, UNDECIDABLE, Kind, kind_of
 from taskhub.domain.notices.outbox import LEASE_SECONDS, MAX_ANSWER, Delivered, pause
 from taskhub.domain.notices.queueing import new_id
 from taskhub.lib import jsonx
 from taskhub.store import statements
 
-CONSUMER: Final = "mails"
+CONSUMER: Final = "people"
 BATCH: Final = 100
 """Most events that are looked at in one transaction: each may concern everybody."""
 GATHER_SECONDS: Final = 5.0
 """How long a notice waits for others that come with it."""
 MAX_WAITING: Final = 1_000
-"""Notices that wait for one person; of further approvals only the inbox tells."""
-MAX_IN_MAIL: Final = MAX_WAITING
+"""Notices that wait for one person on one channel; of further approvals only the inbox tells."""
+MAX_IN_MESSAGE: Final = MAX_WAITING
 LOGGED: Final = 20
 
-_OVER: Final = "Not sent: it no longer waits for you, or you no longer want such mails"
-_SAID_SINCE: Final = "Not sent: a later one in the same mail is about the same approval"
+_OVER: Final = "Not sent: it no longer waits for you, or you no longer want such messages"
+_SAID_SINCE: Final = "Not sent: a later one in the same message is about the same approval"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +46,17 @@ class _Wanting:
     event_id: int
     tenant_id: int
     user_id: int
+    channel: str
     question_id: int
     kinds: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """A person, with what they want, and the first notice that is due for them."""
+    """A person, with what they want, and the first notice that is due for them on a channel."""
 
     membership_id: int
+    address_id: int
     tenant_id: int
     user_id: int
     username: str
@@ -66,9 +69,9 @@ class _Reader:
     quiet_until: time | None
     zone: str
     away_until: datetime | None
-    mailed_at: datetime | None
+    sent_at: datetime | None
     kind: str
-    mail: str
+    message: str
     queued_at: datetime
 
     @property
@@ -95,7 +98,7 @@ class _Told:
     stuck: bool
 
     def told_as(self, kinds: Sequence[str]) -> str:
-        """The kind as which it is told now to somebody who wants mails of these kinds; empty for not at all."""
+        """The kind as which it is told now to somebody who wants these kinds; empty for not at all."""
         if self.stuck and UNDECIDABLE in kinds:
             return UNDECIDABLE
         # By now enough people can decide it, this one perhaps among them.
@@ -111,7 +114,7 @@ class _Begun:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """An approval that waits for the person, as a mail tells of it. `sentence` is what the rule says will happen."""
+    """An approval that waits for the person, as a message tells of it. `sentence` is what the rule says will happen."""
 
     kind: str
     sentence: str
@@ -125,11 +128,13 @@ class Approval:
 
 
 @dataclass(frozen=True, slots=True)
-class TakenMail:
-    """A mail to be handed to the server. Without `approvals` it asks whether the address is the person's."""
+class TakenMessage:
+    """A message to be handed to its channel. Without `approvals` it asks whether the address is the person's."""
 
     id: str
+    channel: Channel
     membership_id: int
+    address_id: int
     username: str
     zone: str
     address: str = field(repr=False)
@@ -144,10 +149,11 @@ class TakenMail:
 
 
 @dataclass(frozen=True, slots=True)
-class MailRow:
-    """A mail in the log of a person, with its latest delivery; with an empty `mail`, what is in none yet."""
+class MessageRow:
+    """A message in the log of a person, with its latest delivery; with an empty `message`, what is in none yet."""
 
-    mail: str
+    channel: str
+    message: str
     kind: str
     notices: int
     state: str
@@ -166,34 +172,34 @@ class MailRow:
         return self.kind == CONFIRM
 
 
-_SKIP_EVENTS = statements.rowcount("skip_unmailed")
+_SKIP_EVENTS = statements.rowcount("skip_unwanted_by_people")
 _WANTING = statements.many("wanting_people", _Wanting)
 _ADMINS = statements.many("wanting_admins", _Wanting)
-_QUEUE = statements.rowcount("queue_mail_notices")
-_DUE = statements.one("mails_due", bool)
+_QUEUE = statements.rowcount("queue_for_people")
+_DUE = statements.one("due_to_people", bool)
 _LOCK = statements.many("lock_readers", _Reader)
 _PUT_OFF = statements.rowcount("put_off")
-_OF_MAIL = statements.many("notices_of_mail", int)
+_OF_MESSAGE = statements.many("notices_of_message", int)
 _TELL = statements.many("approvals_in", _Told)
 _SKIP = statements.rowcount("skip_notices")
-_BEGIN = statements.many("begin_mail", _Begun)
-_LOCK_ONE = statements.rowcount("lock_mailing")
-_END = statements.rowcount("end_mail")
-_NOTE = statements.rowcount("note_mailed")
-_HURRY = statements.rowcount("hurry_mails")
-_LOG = statements.many("mail_log", MailRow)
+_BEGIN = statements.many("begin_message", _Begun)
+_END = statements.rowcount("end_message")
+_NOTE = statements.rowcount("note_sent")
+_HURRY = statements.rowcount("hurry_messages")
+_LOG = statements.many("message_log", MessageRow)
 
 
-def queue_mails() -> int:
+def queue_for_people() -> int:
     """Queue notices for people, of the next events of the feed. Returns how many events were looked at: `BATCH` if
-    there may be more. Where no mail is sent or nobody wants one, none is looked at."""
-    _SKIP_EVENTS(consumer=CONSUMER, nothing=not is_on())
-    if not is_on():
+    there may be more. Where no channel is on or nobody wants anything, none is looked at."""
+    on = channels_on()
+    _SKIP_EVENTS(consumer=CONSUMER, channels=on)
+    if not on:
         return 0
-    return read_feed(CONSUMER, MAILED_ACTIONS, _queue, most=BATCH)
+    return read_feed(CONSUMER, PERSONAL_ACTIONS, _queue, most=BATCH)
 
 
-def begin_mailing() -> None:
+def begin_telling() -> None:
     """Tell of events from now on. Called before the first address is stored."""
     begin_feed(CONSUMER)
 
@@ -203,15 +209,16 @@ def _queue(events: Sequence[FeedEvent]) -> None:
     if not kinds:
         return
     asked = [event for event, kind in kinds.items() if kind is Kind.ASKED]
-    wanting = _WANTING(events=list(kinds), roles=_deciders(), most=MAX_WAITING)
-    stuck = _ADMINS(events=asked, roles=_deciders(), admins=_admins(), kind=UNDECIDABLE, most=MAX_WAITING)
+    whom = {"roles": _deciders(), "channels": channels_on(), "most": MAX_WAITING}
+    wanting = _WANTING(events=list(kinds), **whom)
+    stuck = _ADMINS(events=asked, admins=_admins(), kind=UNDECIDABLE, **whom)
     told = {
         **{
-            (one.event_id, one.user_id): (kinds[one.event_id], one)
+            (one.event_id, one.user_id, one.channel): (kinds[one.event_id], one)
             for one in wanting
             if kinds[one.event_id] in one.kinds
         },
-        **{(one.event_id, one.user_id): (UNDECIDABLE, one) for one in stuck},
+        **{(one.event_id, one.user_id, one.channel): (UNDECIDABLE, one) for one in stuck},
     }
     rows = [
         {
@@ -219,6 +226,7 @@ def _queue(events: Sequence[FeedEvent]) -> None:
             "tenant": one.tenant_id,
             "event": one.event_id,
             "kind": kind,
+            "channel": one.channel,
             "person": one.user_id,
             "body": jsonx.encode({"question": one.question_id}).decode(),
         }
@@ -228,28 +236,29 @@ def _queue(events: Sequence[FeedEvent]) -> None:
         _QUEUE(rows=jsonx.encode(rows).decode(), wait_seconds=GATHER_SECONDS)
 
 
-def take_mails(most: int) -> list[TakenMail]:
-    """Take mails that may leave now, `most` at most and one of each person, under a lease. Another worker that looks at
-    the same time takes others. What may leave only later is put off until then, and what no longer waits for the person
-    is skipped."""
-    if most <= 0 or not is_on() or not _DUE():
+def take_messages(channel: Channel, most: int) -> list[TakenMessage]:
+    """Take messages that may leave now on the channel, `most` at most and one of each person, under a lease. Another
+    worker that looks at the same time takes others. What may leave only later is put off until then, and what no longer
+    waits for the person is skipped."""
+    if most <= 0 or not is_on(channel) or not _DUE(channel=channel):
         return []
     with transaction.atomic():
         now = datetime.now(UTC)
-        return [mail for reader in _LOCK(confirm=CONFIRM, most=most) if (mail := _taken(reader, now)) is not None]
+        readers = _LOCK(channel=channel, confirm=CONFIRM, most=most)
+        return [message for reader in readers if (message := _taken(channel, reader, now)) is not None]
 
 
-def _taken(reader: _Reader, now: datetime) -> TakenMail | None:
+def _taken(channel: Channel, reader: _Reader, now: datetime) -> TakenMessage | None:
     who = {"tenant": reader.tenant_id, "user": reader.user_id}
     confirms = reader.kind == CONFIRM
     if not confirms:
         leaves = leaves_at(
-            reader.choices, queued_at=reader.queued_at, mailed_at=reader.mailed_at, now=now, again=bool(reader.mail)
+            reader.choices, queued_at=reader.queued_at, sent_at=reader.sent_at, now=now, again=bool(reader.message)
         )
         if leaves > now:
-            _PUT_OFF(**who, until=leaves, confirm=CONFIRM)
+            _PUT_OFF(**who, channel=channel, until=leaves, confirm=CONFIRM)
             return None
-    notices = _OF_MAIL(**who, mail=reader.mail, most=MAX_IN_MAIL)
+    notices = _OF_MESSAGE(**who, channel=channel, message=reader.message, most=MAX_IN_MESSAGE)
     approvals: list[Approval] = []
     if not confirms:
         told = _TELL(**who, notices=notices, roles=_deciders(), admins=_admins(), kind=UNDECIDABLE)
@@ -268,11 +277,13 @@ def _taken(reader: _Reader, now: datetime) -> TakenMail | None:
     if not address:  # the address that was to be confirmed is not wanted any more
         _skip(notices, _OVER)
         return None
-    mail = reader.mail or new_id()
-    begun = _BEGIN(notices=notices, mail=mail, lease_seconds=LEASE_SECONDS)
-    return TakenMail(
-        id=mail,
+    message = reader.message or new_id()
+    begun = _BEGIN(notices=notices, message=message, lease_seconds=LEASE_SECONDS)
+    return TakenMessage(
+        id=message,
+        channel=channel,
         membership_id=reader.membership_id,
+        address_id=reader.address_id,
         username=reader.username,
         zone=reader.zone,
         address=address,
@@ -281,10 +292,10 @@ def _taken(reader: _Reader, now: datetime) -> TakenMail | None:
     )
 
 
-def end_mail(taken: TakenMail, outcome: Delivered) -> None:
-    """Store what came of a mail. One that was not taken is due again after a pause, or has failed after the last."""
+def end_message(taken: TakenMessage, outcome: Delivered) -> None:
+    """Store what came of a message. One that was not taken is due again after a pause, or has failed after the last."""
     with transaction.atomic():
-        _LOCK_ONE(membership=taken.membership_id)
+        lock_addresses(taken.membership_id, taken.channel)
         _END(
             notices=[notice for notice, _ in taken.notices],
             numbers=[number for _, number in taken.notices],
@@ -292,20 +303,20 @@ def end_mail(taken: TakenMail, outcome: Delivered) -> None:
             status=outcome.status,
             answer=outcome.answer.replace("\0", "\ufffd")[:MAX_ANSWER],
             problem=outcome.problem.replace("\0", "\ufffd")[:300],
-            pause_seconds=pause(taken.number),
+            pause_seconds=pause(taken.number, outcome.later or 0.0),
         )
         if outcome.ok and taken.approvals:
-            _NOTE(membership=taken.membership_id)
+            _NOTE(membership=taken.membership_id, channel=taken.channel)
 
 
-def hurry_mails() -> int:
-    """Make all mails due at once that the server did not answer. Returns how many notices that are."""
-    return _HURRY()
+def hurry_messages(channel: Channel) -> int:
+    """Make all messages due at once that the channel's server did not answer. Returns how many notices that are."""
+    return _HURRY(channel=channel)
 
 
-def mail_log(tenant_id: int, user_id: int) -> list[MailRow]:
-    """The newest mails of a person, newest first."""
-    return _LOG(tenant=tenant_id, user=user_id, most=LOGGED)
+def message_log(tenant_id: int, user_id: int) -> list[MessageRow]:
+    """The newest messages to a person, newest first."""
+    return _LOG(tenant=tenant_id, user=user_id, channels=list(Channel), most=LOGGED)
 
 
 def _skip(notices: Sequence[int], why: str) -> None:

@@ -1,0 +1,75 @@
+"""Use cases of messages to people. What comes, when and where is a person's own choice; the link in a mail that ends
+them needs no sign-in."""
+
+from __future__ import annotations
+
+from taskhub.control.caller import Caller
+from taskhub.core.errors import Refused
+from taskhub.core.records import Actor
+from taskhub.core.states import Door
+from taskhub.domain.notices import addresses, choices, people
+from taskhub.domain.notices.addresses import Own
+from taskhub.domain.notices.channels import Channel
+from taskhub.domain.notices.choices import Choices
+from taskhub.domain.notices.people import MessageRow
+
+
+def own_choices(caller: Caller) -> Choices:
+    """What the caller is told of, and when."""
+    return choices.choices_of(caller.tenant_id, _own(caller))
+
+
+def own_addresses(caller: Caller) -> dict[Channel, Own]:
+    """Where each channel reaches the caller."""
+    return addresses.addresses_of(caller.tenant_id, _own(caller))
+
+
+def own_messages(caller: Caller) -> list[MessageRow]:
+    """What was sent to the caller and what waits, newest first."""
+    return people.message_log(caller.tenant_id, _own(caller))
+
+
+def choose(caller: Caller, wanted: Choices) -> None:
+    """Store what the caller wants. Raises `Invalid`."""
+    choices.choose(tenant_id=caller.tenant_id, user_id=_own(caller), choices=wanted, actor=caller.actor)
+
+
+def set_address(caller: Caller, channel: Channel, address: str) -> str:
+    """Have a channel reach the caller elsewhere, or (empty) not at all. Returns the address that was asked to be
+    confirmed, empty for none. Raises what `addresses.set_address` raises."""
+    user_id = _own(caller)
+    people.begin_telling()
+    return addresses.set_address(
+        tenant_id=caller.tenant_id, user_id=user_id, channel=channel, address=address, actor=caller.actor
+    )
+
+
+def ask_again(caller: Caller, channel: Channel) -> str:
+    """Send the message that asks to confirm the caller's address once more, and return the address. Raises `Refused`
+    or `LimitReached`."""
+    return addresses.ask_again(tenant_id=caller.tenant_id, user_id=_own(caller), channel=channel)
+
+
+def confirm_address(caller: Caller, channel: Channel, token: str) -> str:
+    """Make the address of the link the one that the channel reaches the caller at, and return it. Raises
+    `Refused`."""
+    return addresses.confirm(
+        tenant_id=caller.tenant_id, user_id=_own(caller), channel=channel, token=token, actor=caller.actor
+    )
+
+
+def mails_of_link(token: str) -> str:
+    """The address that the link in a mail is of. Raises `NotFound`."""
+    return addresses.stops(token)
+
+
+def stop_mails(token: str, *, address: str = "") -> str:
+    """End all mails to the person of the link, whoever opened it: they had the mail. Returns the address that mails
+    went to. `address` is where the request came from. Raises `NotFound`."""
+    return addresses.stop(token, Actor(name="the link in a mail", door=Door.WEB, address=address))
+
+
+def _own(caller: Caller) -> int:
+    if caller.person is None:
+        raise Refused("Messages are a person's own: they choose them in the console, under their account.")
+    return caller.person.user_id

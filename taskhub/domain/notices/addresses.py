@@ -1,0 +1,217 @@
+"""Where each person is reached, by channel: an address counts once its person has confirmed it by a link, signed in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from django.conf import settings
+from django.db import transaction
+
+from taskhub.core.errors import Invalid, LimitReached, NotFound, Refused
+from taskhub.core.records import Actor
+from taskhub.domain.audit.record import record_event
+from taskhub.domain.notices.channels import Channel, is_on
+from taskhub.domain.notices.choices import locked, look_again
+from taskhub.domain.notices.kinds import CONFIRM
+from taskhub.domain.notices.queueing import new_id
+from taskhub.lib import jsonx
+from taskhub.lib.signing import InvalidToken, Signer
+from taskhub.store import statements
+from taskhub.store.models import NoticeAddress
+
+MAX_ADDRESS: Final = 254
+CONFIRM_HOURS: Final = 24
+"""How long the link in a message confirms an address."""
+CONFIRMATIONS: Final = 5
+"""Messages on a channel that ask one person to confirm an address, in `CONFIRM_HOURS`."""
+STOP_DAYS: Final = 365
+"""How long the link in a mail ends all mails."""
+_MAIL: Final = re.compile(
+    r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*"
+    r"@([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)*[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+)
+
+_OFF: Final[dict[Channel, str]] = {
+    Channel.MAIL: "This hub sends no mails: its administrators have not set TASKHUB_SMTP_URL.",
+}
+"""Why there are no addresses of a channel that is off."""
+
+_ASK = statements.none("queue_confirmation")
+_ASKED = statements.one("confirmations_asked", int)
+_SKIP = statements.rowcount("skip_waiting")
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """Where a channel reaches a person: the address, empty for none, and one that is not confirmed yet."""
+
+    address: str = field(default="", repr=False)
+    pending: str = field(default="", repr=False)
+
+
+def addresses_of(tenant_id: int, user_id: int) -> dict[Channel, Own]:
+    """Where each channel reaches a person of the tenant."""
+    rows = NoticeAddress.objects.filter(choices__membership__tenant_id=tenant_id, choices__membership__user_id=user_id)
+    stored = {row.channel: Own(row.address, row.pending) for row in rows}
+    return {channel: stored.get(channel, Own()) for channel in Channel}
+
+
+def set_address(*, tenant_id: int, user_id: int, channel: Channel, address: str, actor: Actor) -> str:
+    """Have a channel reach a person elsewhere. Another address than the present one has to be confirmed: it gets a
+    message with a link, and until then messages go where they went. An empty address ends the channel for the person.
+    Returns the address that was asked to be confirmed, empty for none.
+
+    Raises `Invalid` naming the field, `Refused` if this hub does not send on the channel, or `LimitReached`.
+    """
+    if not is_on(channel):
+        raise Refused(_OFF[channel])
+    address = address.strip()
+    if address:
+        _CHECKS[channel](address)
+    with transaction.atomic():
+        choices = locked(tenant_id, user_id)
+        rows = NoticeAddress.objects.select_for_update(no_key=True)
+        row, _ = rows.get_or_create(choices=choices, channel=channel)
+        before = _shown(row)
+        asked = address if address not in ("", row.address, row.pending) else ""
+        row.pending = address if address != row.address else ""
+        if not address:
+            row.address = ""
+        row.save()
+        after = _shown(row)
+        if before != after or asked:
+            record_event(
+                "address.changed", tenant_id=tenant_id, target=actor.name, actor=actor, before=before, after=after
+            )
+        if asked:
+            _ask(tenant_id, user_id, channel, asked)
+        if not address:
+            _end_waiting(tenant_id, user_id, channel)
+        look_again(choices.pk, tenant_id, user_id, channel)
+    return asked
+
+
+def ask_again(*, tenant_id: int, user_id: int, channel: Channel) -> str:
+    """Send the message that asks to confirm the person's address once more, and return the address. Raises `Refused`
+    if none is to be confirmed, or `LimitReached`."""
+    with transaction.atomic():
+        row = _locked(tenant_id, user_id, channel)
+        if row is None or not row.pending or not is_on(channel):
+            raise Refused("No address waits to be confirmed.")
+        _ask(tenant_id, user_id, channel, row.pending)
+    return str(row.pending)
+
+
+def _ask(tenant_id: int, user_id: int, channel: Channel, address: str) -> None:
+    if _ASKED(user=user_id, channel=channel, kind=CONFIRM, hours=CONFIRM_HOURS) >= CONFIRMATIONS:
+        raise LimitReached(
+            f"You were sent {CONFIRMATIONS} messages to confirm an address within {CONFIRM_HOURS} hours: confirm one, "
+            "or try again tomorrow."
+        )
+    body = jsonx.encode({"address": address}).decode()
+    _ASK(public_id=new_id(), tenant=tenant_id, user=user_id, channel=channel, kind=CONFIRM, body=body)
+
+
+def confirm(*, tenant_id: int, user_id: int, channel: Channel, token: str, actor: Actor) -> str:
+    """Make the address of the link the one that the channel reaches the person at, and return it. Raises `Refused` if
+    the link is of somebody else, too old, or of an address that is not waited for any more."""
+    with transaction.atomic():
+        row = _locked(tenant_id, user_id, channel)
+        found = _opened("confirm", token)
+        if row is None or not row.pending or found is None or found[:2] != [row.pk, row.pending]:
+            raise Refused("This link confirms no address any more: it is too old, was used, or is somebody else's.")
+        row.address, row.pending = str(found[2]), ""
+        row.save(update_fields=["address", "pending"])
+        record_event(
+            "address.confirmed", tenant_id=tenant_id, target=actor.name, actor=actor, after={"channel": channel}
+        )
+        look_again(row.choices_id, tenant_id, user_id, channel)
+    return str(row.address)
+
+
+def stop(token: str, actor: Actor) -> str:
+    """End all messages to the address of the link, whoever opened it, and return the address; also if they had ended.
+    Raises `NotFound` for no such link, or one that is too old. The actor's name becomes the person's."""
+    address = stops(token)
+    found = _opened("stop", token) or []
+    with transaction.atomic():
+        rows = NoticeAddress.objects.select_for_update(no_key=True, of=("self",))
+        row = rows.select_related("choices__membership__user").filter(pk=found[0]).first()
+        if row is None or row.address not in ("", address):
+            raise NotFound(_NO_STOP)
+        if row.address:
+            before = _shown(row)
+            row.address = ""
+            row.save(update_fields=["address"])
+            membership = row.choices.membership
+            _end_waiting(membership.tenant_id, membership.user_id, Channel(row.channel))
+            record_event(
+                "address.ended",
+                tenant_id=membership.tenant_id,
+                target=membership.user.get_username(),
+                actor=actor,
+                before=before,
+                after=_shown(row),
+            )
+    return address
+
+
+def stops(token: str) -> str:
+    """The address of the link that ends all messages. Raises `NotFound` for no such link."""
+    found = _opened("stop", token)
+    if found is None:
+        raise NotFound(_NO_STOP)
+    return str(found[1])
+
+
+def confirm_token(address_id: int, pending: str, address: str = "") -> str:
+    """What the link to confirm a pending address ends with. `address`: what becomes the address, if the channel writes
+    it otherwise than the person did."""
+    return _signer().sign("address confirm", [address_id, pending, address or pending], seconds=CONFIRM_HOURS * 3_600)
+
+
+def stop_token(address_id: int, address: str) -> str:
+    """What the link to end all messages ends with."""
+    return _signer().sign("address stop", [address_id, address], seconds=STOP_DAYS * 86_400)
+
+
+def _end_waiting(tenant_id: int, user_id: int, channel: Channel) -> None:
+    why = "Not sent: you no longer want such messages"
+    _SKIP(tenant=tenant_id, user=user_id, channel=channel, confirm=CONFIRM, why=why)
+
+
+def _locked(tenant_id: int, user_id: int, channel: Channel) -> NoticeAddress | None:
+    return (
+        NoticeAddress.objects.select_for_update(no_key=True, of=("self",))
+        .filter(choices__membership__tenant_id=tenant_id, choices__membership__user_id=user_id, channel=channel)
+        .first()
+    )
+
+
+def _opened(what: str, token: str) -> list[Any] | None:
+    try:
+        found = _signer().verify(f"address {what}", token)
+    except InvalidToken:
+        return None
+    return list(found)
+
+
+def _check_mail(address: str) -> None:
+    if len(address) > MAX_ADDRESS or not _MAIL.fullmatch(address):
+        raise Invalid("Give an address such as name@example.com, in ASCII.", field="address")
+
+
+_CHECKS: Final[dict[Channel, Callable[[str], None]]] = {Channel.MAIL: _check_mail}
+_NO_STOP: Final = "This link ends no mails any more: it is too old, or they go to another address."
+
+
+def _shown(row: NoticeAddress) -> dict[str, Any]:
+    """What events say of where a person is reached: not the address."""
+    return {"channel": row.channel, "address": bool(row.address), "pending": bool(row.pending)}
+
+
+def _signer() -> Signer:
+    return Signer(settings.SECRET_KEY.encode())

@@ -1,0 +1,31 @@
+"""The channels to people, and which of them this hub has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Final
+
+from django.conf import settings
+
+
+class Channel(StrEnum):
+    """A channel that reaches people, as it is stored with a notice."""
+
+    MAIL = "mail"
+
+
+_ON: Final[dict[Channel, Callable[[], object]]] = {
+    Channel.MAIL: lambda: settings.EMAIL_HOST,
+}
+"""Of each channel, whether its settings are there."""
+
+
+def is_on(channel: Channel) -> bool:
+    """Whether this hub sends on the channel."""
+    return bool(_ON[channel]())
+
+
+def channels_on() -> list[Channel]:
+    """The channels that this hub sends on."""
+    return [channel for channel in Channel if is_on(channel)]

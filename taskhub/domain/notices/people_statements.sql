@@ -1,0 +1,253 @@
+-- News for people: what they want, and notices on the channels that reach them.
+-- The format: taskhub/store/statements.py.
+
+-- Whether the person can decide an open approval now: as `obstacle` in domain/questions/statements.sql has it, for many
+-- people at once. Columns: m (membership), u (auth_user), q (question).
+/* fragment: may_decide
+q.kind = 'approval' AND q.closed_at IS NULL AND u.is_active AND m.role = any(:roles)
+    AND (q."group" = '' OR q."group" = any(m.groups))
+    AND NOT EXISTS (SELECT FROM decision AS d WHERE d.question_id = q.id AND d.user_id = m.user_id)
+    AND CASE WHEN q.called_at IS NULL OR q.due_at < statement_timestamp()
+                  OR q.params #>> '{decided,not_requester}' = 'true'
+                  OR q.called_at < greatest(m.granted_at, m.governed_at) THEN th_barred(q.id, m.user_id) = ''
+             ELSE true END
+*/
+
+-- Whether fewer people can decide an open approval than have still to: as `approvers_left` in
+-- domain/questions/statements.sql counts them. Column: q (question).
+/* fragment: undecidable
+q.kind = 'approval' AND q.closed_at IS NULL AND (
+    SELECT count(*) FROM (
+        SELECT FROM membership AS a JOIN auth_user AS p ON p.id = a.user_id
+        WHERE a.tenant_id = q.tenant_id AND p.is_active AND a.role = any(:roles)
+          AND (q."group" = '' OR q."group" = any(a.groups)) AND th_barred(q.id, a.user_id) = ''
+          AND NOT EXISTS (SELECT FROM decision AS d WHERE d.question_id = q.id AND d.user_id = a.user_id)
+          AND (NOT th_needs_factor(q.params) OR EXISTS (
+              SELECT FROM mfa_authenticator AS f WHERE f.user_id = a.user_id AND f.type <> 'recovery_codes'))
+        LIMIT q.quorum
+    ) AS able
+) + (SELECT count(*) FROM decision AS d WHERE d.question_id = q.id AND d.verdict = 'approve') < q.quorum
+*/
+
+-- Whether so few wait for the person on the channel that another may. Columns: m (membership), a (notice_address).
+/* fragment: has_room
+(
+    SELECT count(*) FROM (
+        SELECT FROM notice AS n
+        WHERE n.user_id = m.user_id AND n.channel = a.channel AND n.state = 'due' LIMIT :most
+    ) AS waiting
+) < :most
+*/
+
+-- Queued from the feed
+
+-- write: skip_unwanted_by_people(consumer text, channels text[]) -> rowcount
+-- Moves the consumer behind all events that can be read, without reading them, if nobody wants a message on one of
+-- these channels.
+UPDATE feed_consumer AS c SET xid = n.xid, event_id = n.id, moved_at = clock_timestamp()
+FROM (
+    SELECT e.xid, e.id FROM event AS e
+    WHERE e.xid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint + event_shift()
+    ORDER BY e.xid DESC, e.id DESC LIMIT 1
+) AS n
+WHERE c.name = :consumer AND (n.xid, n.id) > (c.xid, c.event_id)
+  AND NOT EXISTS (
+      SELECT FROM notice_address AS a JOIN notice_choices AS g ON g.membership_id = a.choices_id
+      WHERE a.channel = any(:channels) AND a.address <> '' AND cardinality(g.kinds) > 0);
+
+-- read: wanting_people(events bigint[], roles text[], channels text[], most int) -> list[_Wanting]
+-- Those who want to be told of the event and can decide what it asks, with each channel that reaches them. Where `most`
+-- wait for one already, none is queued: the inbox has them.
+SELECT e.id AS event_id, e.tenant_id, m.user_id, a.channel, q.id AS question_id, g.kinds
+FROM unnest(:events) AS wanted (id)
+JOIN event AS e ON e.id = wanted.id
+JOIN question AS q ON q.task_id = e.task_id AND q.key = e.after ->> 'key'
+JOIN membership AS m ON m.tenant_id = e.tenant_id
+JOIN auth_user AS u ON u.id = m.user_id
+JOIN notice_choices AS g ON g.membership_id = m.id
+JOIN notice_address AS a ON a.choices_id = m.id AND a.channel = any(:channels)
+WHERE a.address <> '' AND cardinality(g.kinds) > 0 AND {may_decide}
+  AND {has_room}
+ORDER BY m.id, a.channel, e.id;
+
+-- read: wanting_admins(events bigint[], roles text[], admins text[], kind text, channels text[], most int)
+--     -> list[_Wanting]
+-- Administrators who want to know what nobody can decide, or too few people.
+SELECT e.id AS event_id, e.tenant_id, m.user_id, a.channel, q.id AS question_id, g.kinds
+FROM unnest(:events) AS wanted (id)
+JOIN event AS e ON e.id = wanted.id
+JOIN question AS q ON q.task_id = e.task_id AND q.key = e.after ->> 'key'
+JOIN membership AS m ON m.tenant_id = e.tenant_id AND m.role = any(:admins)
+JOIN auth_user AS u ON u.id = m.user_id AND u.is_active
+JOIN notice_choices AS g ON g.membership_id = m.id
+JOIN notice_address AS a ON a.choices_id = m.id AND a.channel = any(:channels)
+WHERE a.address <> '' AND :kind = any(g.kinds) AND {undecidable}
+  AND {has_room}
+ORDER BY m.id, a.channel, e.id;
+
+-- write: queue_for_people(rows json, wait_seconds float8) -> rowcount
+-- Due a moment later, so that what comes together is in one message.
+INSERT INTO notice (public_id, tenant_id, event_id, kind, channel, user_id, body, due_at)
+SELECT r.public_id, r.tenant, r.event, r.kind, r.channel, r.person, r.body,
+       clock_timestamp() + make_interval(secs => :wait_seconds)
+FROM json_to_recordset(:rows)
+    AS r (public_id text, tenant bigint, event bigint, kind text, channel text, person bigint, body text)
+ON CONFLICT DO NOTHING;
+
+-- write: queue_confirmation(public_id text, tenant bigint, user bigint, channel text, kind text, body text) -> None
+-- In a message of its own.
+INSERT INTO notice (public_id, tenant_id, kind, channel, user_id, body, message)
+VALUES (:public_id, :tenant, :kind, :channel, :user, :body, :public_id);
+
+-- read fresh: confirmations_asked(user bigint, channel text, kind text, hours int) -> int
+SELECT count(*) FROM notice AS n
+WHERE n.user_id = :user AND n.channel = :channel AND n.kind = :kind
+  AND n.queued_at > statement_timestamp() - make_interval(hours => :hours);
+
+-- write: look_again(tenant bigint, user bigint, channel text) -> rowcount
+-- What waits for the person, on the channel or (null) on all, is looked at now: what they want has changed, or where
+-- they are reached. Their addresses are locked (`lock_addresses`).
+UPDATE notice SET due_at = least(due_at, clock_timestamp())
+WHERE user_id = :user AND tenant_id = :tenant AND state = 'due' AND attempts = 0
+  AND (:channel IS NULL OR channel = :channel);
+
+-- write: skip_waiting(tenant bigint, user bigint, channel text, confirm text, why text) -> rowcount
+-- The channel does not reach the person any more.
+UPDATE notice SET state = 'skipped', ended_at = clock_timestamp(), lease_until = NULL, problem = :why
+WHERE user_id = :user AND tenant_id = :tenant AND channel = :channel AND state = 'due' AND kind <> :confirm;
+
+
+-- Delivered
+
+/* fragment: takeable
+n.channel = :channel AND n.state = 'due' AND n.due_at <= statement_timestamp()
+    AND (n.lease_until IS NULL OR n.lease_until < statement_timestamp())
+*/
+
+-- read: due_to_people(channel text) -> bool
+SELECT exists(SELECT n.id FROM notice AS n WHERE {takeable});
+
+-- write: lock_readers(channel text, confirm text, most int) -> list[_Reader]
+-- People for whom a message is due on the channel, the longest first, with what is first of each: a message that asks
+-- to confirm an address, else one that was tried before; only then what is in no message yet. Their addresses are
+-- locked until the transaction ends; one for whom another worker is taking a message is left out.
+SELECT g.membership_id, a.id AS address_id, m.tenant_id, m.user_id, u.username, a.address, a.pending, g.kinds, g.pace,
+       g.daily_at, g.quiet_from, g.quiet_until, g.zone, g.away_until, a.sent_at, f.kind, f.message, f.queued_at
+FROM notice_address AS a
+JOIN notice_choices AS g ON g.membership_id = a.choices_id
+JOIN membership AS m ON m.id = g.membership_id
+JOIN auth_user AS u ON u.id = m.user_id
+CROSS JOIN LATERAL (
+    SELECT n.kind, n.message, n.queued_at, n.due_at FROM notice AS n
+    WHERE n.user_id = m.user_id AND n.tenant_id = m.tenant_id AND {takeable}
+      AND (n.kind = :confirm OR a.address <> '')
+      AND (n.message <> '' OR NOT EXISTS (
+          SELECT FROM notice AS o
+          WHERE o.user_id = m.user_id AND o.tenant_id = m.tenant_id AND o.channel = :channel AND o.state = 'due'
+            AND o.message <> '' AND o.kind <> :confirm))
+    ORDER BY n.kind = :confirm DESC, n.message <> '' DESC, n.queued_at LIMIT 1
+) AS f
+WHERE a.channel = :channel AND u.is_active
+ORDER BY f.due_at LIMIT :most FOR NO KEY UPDATE OF a SKIP LOCKED;
+
+-- write: put_off(channel text, tenant bigint, user bigint, until timestamptz, confirm text) -> rowcount
+-- None of it may leave before.
+UPDATE notice AS n SET due_at = :until
+WHERE n.user_id = :user AND n.tenant_id = :tenant AND {takeable} AND n.kind <> :confirm;
+
+-- read: notices_of_message(channel text, tenant bigint, user bigint, message text, most int) -> list[int]
+-- Of a message that was tried before, or (empty) what is in none yet.
+SELECT n.id FROM notice AS n
+WHERE n.user_id = :user AND n.tenant_id = :tenant AND n.channel = :channel AND n.state = 'due' AND n.message = :message
+  AND (n.lease_until IS NULL OR n.lease_until < statement_timestamp())
+ORDER BY n.id LIMIT :most;
+
+-- read: approvals_in(notices bigint[], tenant bigint, user bigint, roles text[], admins text[], kind text)
+--     -> list[_Told]
+-- What notices tell, as it stands now. `mine`: whether it waits for the person; `stuck`, of a notice that says so:
+-- whether still too few people can decide it, and the person is an administrator.
+SELECT n.id AS notice_id, n.kind, q.id AS question_id, t.public_id AS task, q.key, t.tool_name AS tool,
+       s.name AS server, c.name AS client, q.params, q."group", q.due_at,
+       {may_decide} AS mine,
+       CASE WHEN n.kind = :kind AND u.is_active AND m.role = any(:admins) THEN {undecidable} ELSE false END AS stuck
+FROM notice AS n
+JOIN question AS q ON q.id = (n.body::json ->> 'question')::bigint
+JOIN task AS t ON t.id = q.task_id
+JOIN auth_context AS c ON c.id = t.context_id
+JOIN tool AS o ON o.id = t.tool_id
+JOIN server AS s ON s.id = o.server_id
+JOIN membership AS m ON m.tenant_id = :tenant AND m.user_id = :user
+JOIN auth_user AS u ON u.id = m.user_id
+WHERE n.id = any(:notices) ORDER BY q.opened_at, q.id, n.id;
+
+-- write: skip_notices(notices bigint[], why text) -> rowcount
+UPDATE notice SET state = 'skipped', ended_at = clock_timestamp(), lease_until = NULL, problem = :why
+WHERE id = any(:notices) AND state = 'due';
+
+-- write: begin_message(notices bigint[], message text, lease_seconds float8) -> list[_Begun]
+WITH taken AS (
+    UPDATE notice AS n SET attempts = n.attempts + 1, message = :message,
+           lease_until = clock_timestamp() + make_interval(secs => :lease_seconds)
+    WHERE n.id = any(:notices) AND n.state = 'due'
+    RETURNING n.id, n.attempts
+),
+begun AS (
+    INSERT INTO delivery (notice_id, number) SELECT t.id, t.attempts FROM taken AS t
+)
+SELECT t.id, t.attempts AS number FROM taken AS t ORDER BY t.id;
+
+-- write: lock_addresses(membership bigint, channel text) -> rowcount
+-- Before their notices, as where they are taken: otherwise two could wait for each other. Without a channel, of all.
+SELECT FROM notice_address AS a
+WHERE a.choices_id = :membership AND (:channel IS NULL OR a.channel = :channel)
+ORDER BY a.channel FOR NO KEY UPDATE;
+
+-- write: end_message(notices bigint[], numbers int[], ok boolean, status int, answer text, problem text,
+--     pause_seconds float8) -> rowcount
+-- A notice changes only if no later delivery was begun, as after a lost lease.
+WITH tried AS (SELECT * FROM unnest(:notices, :numbers) AS t (id, number)),
+ended AS (
+    UPDATE delivery AS d SET ended_at = clock_timestamp(), status = :status, answer = :answer, problem = :problem
+    FROM tried AS t WHERE d.notice_id = t.id AND d.number = t.number AND d.ended_at IS NULL
+)
+UPDATE notice AS n SET lease_until = NULL, problem = :problem,
+       state = CASE WHEN :ok THEN 'sent' WHEN :pause_seconds IS NULL THEN 'failed' ELSE 'due' END,
+       ended_at = CASE WHEN :ok OR :pause_seconds IS NULL THEN clock_timestamp() END,
+       due_at = clock_timestamp() + make_interval(secs => coalesce(:pause_seconds, 0))
+FROM tried AS t WHERE n.id = t.id AND n.attempts = t.number AND n.state = 'due';
+
+-- write: note_sent(membership bigint, channel text) -> rowcount
+UPDATE notice_address SET sent_at = clock_timestamp() WHERE choices_id = :membership AND channel = :channel;
+
+-- write: hurry_messages(channel text) -> rowcount
+-- The server answers again: what it did not answer is due at once.
+UPDATE notice AS n SET due_at = clock_timestamp()
+WHERE n.channel = :channel AND n.state = 'due' AND n.lease_until IS NULL AND n.attempts > 0
+  AND n.due_at > statement_timestamp()
+  AND (SELECT d.status IS NULL FROM delivery AS d WHERE d.notice_id = n.id ORDER BY d.number DESC LIMIT 1);
+
+
+-- Shown
+
+-- read fresh: message_log(tenant bigint, user bigint, channels text[], most int) -> list[MessageRow]
+-- The newest messages to a person, each with how many approvals it tells of and its latest delivery; what is in no
+-- message yet is one row of its channel.
+SELECT l.channel, l.message, l.kind, l.notices::int, l.state, l.queued_at, l.due_at, l.attempts, l.problem,
+       l.under_way, d.status, coalesce(d.answer, '') AS answer, d.began_at
+FROM (
+    SELECT r.channel, r.message, min(r.kind) AS kind, count(*) AS notices, min(r.state) AS state,
+           max(r.queued_at) AS queued_at, min(r.due_at) AS due_at, max(r.attempts) AS attempts,
+           max(r.problem) AS problem, max(r.id) AS id,
+           bool_or(coalesce(r.lease_until > statement_timestamp(), false)) AS under_way
+    FROM unnest(:channels) AS c (name)
+    CROSS JOIN LATERAL (
+        SELECT * FROM notice AS n
+        WHERE n.user_id = :user AND n.tenant_id = :tenant AND n.channel = c.name ORDER BY n.id DESC LIMIT 500
+    ) AS r
+    GROUP BY r.channel, r.message, r.state
+    ORDER BY max(r.id) DESC LIMIT :most
+) AS l
+LEFT JOIN LATERAL (
+    SELECT * FROM delivery AS d WHERE d.notice_id = l.id ORDER BY d.number DESC LIMIT 1
+) AS d ON true
+ORDER BY l.id DESC;

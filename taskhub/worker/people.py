@@ -1,0 +1,43 @@
+"""Messages to people, beside the tasks of a worker: what all channels that reach people share."""
+
+from __future__ import annotations
+
+import abc
+from typing import ClassVar, Final
+
+from taskhub.domain.notices.channels import Channel
+from taskhub.domain.notices.outbox import Delivered
+from taskhub.domain.notices.people import TakenMessage, end_message, hurry_messages, take_messages
+from taskhub.lib.lanes import Lanes
+from taskhub.worker.outgoing import Outgoing
+
+AT_ONCE: Final = 4
+"""Messages that one worker hands over on a channel at a time; to a server that does not answer, 1."""
+
+
+class ToPeople(Outgoing[TakenMessage], abc.ABC):
+    """The messages to people on one channel."""
+
+    channel: ClassVar[Channel]
+
+    def __init__(self, lanes: Lanes) -> None:
+        super().__init__(lanes)
+        self._silent = False
+        """Whether the channel's server did not answer the last time."""
+
+    @property
+    def at_once(self) -> int:
+        """Messages under way at a time."""
+        return 1 if self._silent else AT_ONCE
+
+    def _take(self, most: int) -> list[TakenMessage]:
+        return take_messages(self.channel, most)
+
+    def _store(self, taken: TakenMessage, outcome: Delivered) -> None:
+        end_message(taken, outcome)
+        if self._silent and outcome.ok:
+            hurry_messages(self.channel)
+        self._silent = not outcome.ok and outcome.status is None
+
+    def _id(self, taken: TakenMessage) -> str:
+        return taken.id

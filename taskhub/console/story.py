@@ -490,7 +490,7 @@ def timeline(detail: TaskDetail, now: datetime) -> Timeline:
 
 
 def _outcome_look(outcome: str, detail: TaskDetail) -> str:
-    if outcome == "finished" and detail.task.is_error:
+    if outcome == "finished" and detail.task.is_error and not detail.task.ended_as:
         return "finished-error"
     return outcome or "running"
 

@@ -231,6 +231,8 @@ class TaskRecord:
     join_seconds: int | None = None
     left_at: datetime | None = None
     """When the caller of a plain call stopped waiting; `None` if it did not, or has had the result since."""
+    ended_as: str = ""
+    """How it ended if its tool neither answered nor failed: `rejected`, `expired` or `denied`; else empty."""
 
 
 @dataclass(frozen=True, slots=True)

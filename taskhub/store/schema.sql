@@ -40,6 +40,7 @@ CREATE TABLE public.task (
     result text,
     error text,
     is_error boolean DEFAULT false NOT NULL,
+    ended_as character varying(16) DEFAULT ''::character varying NOT NULL,
     upstream_state text,
     lease_epoch integer DEFAULT 0 NOT NULL,
     lease_until timestamp with time zone,
@@ -76,6 +77,7 @@ CREATE TABLE public.task (
     tenant_id bigint NOT NULL,
     tool_id bigint NOT NULL,
     CONSTRAINT task_decided_only_never_runs CHECK ((NOT (((revision)::text = 'approvals'::text) AND ((state)::text = ANY ((ARRAY['queued'::character varying, 'working'::character varying])::text[]))))),
+    CONSTRAINT task_ended_as_fits CHECK ((((ended_as)::text = ''::text) OR (((ended_as)::text = ANY ((ARRAY['rejected'::character varying, 'expired'::character varying])::text[])) AND is_error AND ((state)::text = 'finished'::text)) OR (((ended_as)::text = ANY ((ARRAY['expired'::character varying, 'denied'::character varying])::text[])) AND ((state)::text = 'faulted'::text)))),
     CONSTRAINT task_ended_iff_terminal CHECK ((((ended_at IS NOT NULL) AND ((state)::text = ANY ((ARRAY['finished'::character varying, 'faulted'::character varying, 'cancelled'::character varying])::text[]))) OR ((NOT ((state)::text = ANY ((ARRAY['finished'::character varying, 'faulted'::character varying, 'cancelled'::character varying])::text[]))) AND (ended_at IS NULL)))),
     CONSTRAINT task_error_iff_faulted CHECK ((((error IS NOT NULL) AND ((state)::text = 'faulted'::text)) OR ((NOT ((state)::text = 'faulted'::text)) AND (error IS NULL)))),
     CONSTRAINT task_error_is_jsonrpc CHECK (((error IS NULL) OR (((jsonb_typeof(((error)::jsonb -> 'code'::text)) = 'number'::text) AND (jsonb_typeof(((error)::jsonb -> 'message'::text)) = 'string'::text)) IS TRUE))),
@@ -1075,7 +1077,8 @@ CREATE VIEW public.task_view AS
                FROM public.question q
               WHERE ((q.task_id = t.id) AND ((q.state)::text = 'open'::text)))
             ELSE NULL::json
-        END AS open_questions
+        END AS open_questions,
+    ended_as
    FROM public.task t;
 
 CREATE TABLE public.tenant (
@@ -1650,9 +1653,13 @@ CREATE INDEX task_newest_by_context ON public.task USING btree (context_id, id D
 
 CREATE INDEX task_newest_by_state ON public.task USING btree (tenant_id, state, id DESC);
 
+CREATE INDEX task_newest_ended_as ON public.task USING btree (tenant_id, ended_as, id DESC) WHERE (NOT ((ended_as)::text = ''::text));
+
+CREATE INDEX task_newest_faulted ON public.task USING btree (tenant_id, id DESC) WHERE (((ended_as)::text = ''::text) AND ((state)::text = 'faulted'::text));
+
 CREATE INDEX task_newest_not_fetched ON public.task USING btree (tenant_id, id DESC) WHERE ((left_at IS NOT NULL) AND ((state)::text = ANY ((ARRAY['finished'::character varying, 'faulted'::character varying])::text[])));
 
-CREATE INDEX task_newest_with_error ON public.task USING btree (tenant_id, id DESC) WHERE (is_error AND ((state)::text = 'finished'::text));
+CREATE INDEX task_newest_with_error ON public.task USING btree (tenant_id, id DESC) WHERE (((ended_as)::text = ''::text) AND is_error AND ((state)::text = 'finished'::text));
 
 CREATE INDEX task_rerun_of ON public.task USING btree (rerun_of_id) WHERE (rerun_of_id IS NOT NULL);
 

@@ -15,7 +15,7 @@ from pytest_django import DjangoAssertNumQueries
 from taskhub.console.chart import chart
 from taskhub.core.states import Audience, QuestionKind, Role
 from taskhub.domain.tasks import callers
-from taskhub.domain.tasks.stats import Hour
+from taskhub.domain.tasks.stats import Counts, Hour
 from taskhub.domain.workers.writes import heartbeat
 from taskhub.store.models import Server, Task
 from tests.console.admin import words
@@ -72,7 +72,7 @@ def test_each_tile_leads_to_a_list_of_as_many_as_it_says(tenant: Any, sign_in: L
     found = tiles(client.get("/").content.decode())
     assert {name: figure for name, (figure, _) in found.items() if name != "Longest wait"} == {
         "Queued": "5", "Working": "2", "Needs a person": "4", "Outcome unknown": "1", "Waiting for client": "1",
-        "Not fetched": "3", "Failed in 24 h": "7", "Workers alive": "2",
+        "Not fetched": "3", "Went wrong in 24 h": "7", "Workers alive": "2",
     }  # fmt: skip
     for name, (figure, address) in found.items():
         page = client.get(address).content.decode()
@@ -94,10 +94,39 @@ def test_what_a_tool_failed_leads_to_just_these(tenant: Any, sign_in: Login) -> 
         make_task(context, tool, state=state)
     client = sign_in(make_person(Role.VIEWER, tenant))
     page = client.get("/").content.decode()
-    addresses = re.findall(r'<a class="bad-count"\s+href="([^"]+)">\s*(\d) of (\d)', page)
-    assert [(failed, ended) for _, failed, ended in addresses] == [("2", "3"), ("1", "1")]
-    for address, failed, _ in addresses:
-        assert client.get(html.unescape(address)).content.decode().count('<tr id="row-') == int(failed)
+    listed = page[page.index('id="failing"') :]
+    addresses = re.findall(r'<a href="([^"]+)">\s*(\d)\s+(went wrong|that ended)</a>', listed)
+    assert [(count, what) for _, count, what in addresses] == [
+        ("2", "went wrong"), ("3", "that ended"), ("1", "went wrong"), ("1", "that ended"),
+    ]  # fmt: skip
+    for address, count, _ in addresses:
+        assert client.get(html.unescape(address)).content.decode().count('<tr id="row-') == int(count)
+
+
+def test_each_number_of_the_chart_leads_to_just_these(tenant: Any, sign_in: Login) -> None:
+    context, tool = make_context(tenant), make_tool(make_server(tenant))
+    for state, count in (("finished", 3), ("finished-error", 2), ("faulted", 1), ("cancelled", 4)):
+        for _ in range(count):
+            make_task(context, tool, state=state)
+    with past_the_guards():
+        Task.objects.filter(pk=make_task(context, tool, state="faulted").id).update(ended_as="expired")
+        Task.objects.filter(pk=make_task(context, tool, state="faulted").id).update(ended_as="denied")
+        Task.objects.filter(pk=make_task(context, tool, state="finished-error").id).update(ended_as="rejected")
+    client = sign_in(make_person(Role.VIEWER, tenant))
+    page = client.get("/").content.decode()
+    table = page[page.index('class="chart-table"') :]
+    bars = re.findall(r'<a tabindex="-1" href="([^"]+)">.*?UTC: (\d+) ', page, re.DOTALL)
+    numbers = re.findall(r'<td class="end">\s*<a href="([^"]+)">(\d+)</a>', table)
+    assert sorted(numbers) == sorted(bars)
+    found: dict[str, int] = {}
+    for address, number in numbers:
+        shown = client.get(html.unescape(address)).content.decode()
+        assert shown.count('<tr id="row-') == int(number), address
+        (tab,) = re.findall(r"state=(\w+)", address)
+        found[tab] = found.get(tab, 0) + int(number)  # the hour may have ended meanwhile
+    assert found == {
+        "finished": 3, "error": 2, "faulted": 1, "cancelled": 4, "expired": 1, "denied": 1, "rejected": 1,
+    }  # fmt: skip
 
 
 def test_the_oldest_that_waits_is_the_same_on_the_overview_the_workers_and_metrics(tenant: Any, sign_in: Login) -> None:
@@ -126,7 +155,7 @@ def test_failing_tools_come_with_their_last_words(tenant: Any, sign_in: Login) -
     for state in ("finished", "faulted", "finished-error"):
         make_task(context, tool, state=state)
     page = sign_in(make_person(Role.VIEWER, tenant)).get("/").content.decode()
-    assert "2 of 3" in page
+    assert "2 went wrong of 3 that ended" in words(page)
     assert "it broke" in page
 
 
@@ -149,7 +178,7 @@ def test_the_chart_has_a_table_behind_it(tenant: Any, sign_in: Login) -> None:
 def test_columns_never_leave_the_chart() -> None:
     at = datetime(2026, 11, 21, tzinfo=UTC)
     for count in (0, 1, 3, 9, 11, 99, 123_456):
-        drawn = chart([Hour(at, count, count, 0)] * 24)
+        drawn = chart([Hour(at, Counts(finished=count, faulted=count))] * 24)
         assert drawn.half * 2 == drawn.top >= 2 * count
         for column in drawn.columns:
             assert sum(float(part.height) for part in column.segments) <= drawn.height + 3

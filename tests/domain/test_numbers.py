@@ -47,7 +47,7 @@ def test_an_empty_tenant_has_no_numbers_however_busy_its_neighbour_is(context: A
     bring(other, None, {"queued": 1, "working": 1, "input_required": 1, "finished-error": 1, "faulted": 1})
     AccessToken.objects.create(context=other, digest=bytes(32), prefix="thub_x")
     assert counted(context) == NOTHING
-    assert day(context.tenant_id).failed == 0
+    assert day(context.tenant_id).counts.errors == 0
 
 
 def test_each_number_counts_what_it_is_called_and_nothing_else(context: AuthContext) -> None:
@@ -73,7 +73,7 @@ def test_each_number_counts_what_it_is_called_and_nothing_else(context: AuthCont
         ("stopped", {"stopped_at": now}),
     ):
         Worker.objects.create(name=name, host="h", pid=1, version="1", slots=1, **columns)
-    assert day(context.tenant_id).failed == 10
+    assert day(context.tenant_id).counts.errors == 10
     assert counted(context) == {
         "working": 2, "waiting_people": 5, "waiting_client": 1, "unfetched": 2,
         "live_workers": 1, "servers": 1, "tools": 1, "tokens": 2, "ever": True,
@@ -84,7 +84,7 @@ def test_failures_older_than_a_day_are_history(context: AuthContext) -> None:
     tool = make_tool(make_server(context.tenant))
     tasks = bring(context, tool, {"faulted": 2, "finished-error": 2})
     make_old({tasks[0].id: timedelta(hours=25), tasks[2].id: timedelta(hours=23, minutes=50)})
-    assert day(context.tenant_id).failed == 3
+    assert day(context.tenant_id).counts.errors == 3
 
 
 def test_a_question_that_is_closed_is_waited_for_no_more(context: AuthContext) -> None:
@@ -119,7 +119,8 @@ def test_each_hour_holds_what_ended_in_it_to_the_second(context: AuthContext) ->
     end_at(make_task(make_context(make_tenant()), state="finished"), this)
     found = day(context.tenant_id, now=now).hours
     assert [hour.start for hour in found] == [this - timedelta(hours=23 - n) for n in range(24)]
-    told = {23 - n: (h.finished, h.failed, h.cancelled, h.total) for n, h in enumerate(found) if h.total}
+    hours = [hour.counts for hour in found]
+    told = {23 - n: (h.finished, h.errors, h.cancelled, h.total) for n, h in enumerate(hours) if h.total}
     assert told == {0: (1, 0, 0, 1), 1: (1, 0, 0, 1), 5: (0, 2, 1, 3), 23: (1, 0, 0, 1)}
 
 
@@ -127,7 +128,7 @@ def test_the_hours_of_now_end_with_the_one_that_runs(context: AuthContext) -> No
     make_task(context, state="finished")
     before, found, after = timezone.now(), day(context.tenant_id).hours, timezone.now()
     assert before.replace(minute=0, second=0, microsecond=0) <= found[-1].start <= after
-    assert sum(hour.total for hour in found) == 1
+    assert sum(hour.counts.total for hour in found) == 1
 
 
 def test_failing_tools_come_worst_first_with_how_many_of_how_many(context: AuthContext) -> None:
@@ -139,7 +140,7 @@ def test_failing_tools_come_worst_first_with_how_many_of_how_many(context: AuthC
     old = bring(context, once, {"faulted": 2})
     make_old({old[0].id: timedelta(hours=25)})
     found = day(context.tenant_id).failing
-    assert [(row.tool_name, row.failed, row.ended) for row in found] == [
+    assert [(row.tool_name, row.errors, row.ended) for row in found] == [
         ("worse", 3, 3), ("bad", 2, 5), ("once", 1, 1),
     ]  # fmt: skip
     assert [row.tool_name for row in day(context.tenant_id).failing[:2]] == ["worse", "bad"]
@@ -158,12 +159,12 @@ def test_a_call_that_a_rule_denied_is_no_failure_of_its_tool(context: AuthContex
 
     denied()
     found = day(context.tenant_id)
-    assert (found.failing, found.failed, sum(hour.failed for hour in found.hours)) == ((), 1, 1)
+    assert (found.failing, found.counts.errors, found.counts.denied) == ((), 0, 1)
     failed = make_task(context, tool, state="faulted")
     denied()
     found = day(context.tenant_id)
-    assert [(row.failed, row.ended, row.last_public_id) for row in found.failing] == [(1, 1, failed.public_id)]
-    assert found.failed == 3
+    assert [(row.errors, row.ended, row.last_public_id) for row in found.failing] == [(1, 3, failed.public_id)]
+    assert (found.counts.errors, found.counts.denied) == (1, 2)
 
 
 def test_a_failing_tool_shows_its_latest_failure_not_its_latest_task(context: AuthContext) -> None:

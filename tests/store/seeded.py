@@ -151,9 +151,9 @@ class World:
 
 
 _WITH = {
-    "task_page": {"above": {"tool", "seconds", "ended", "failed", "text"}, "state": {"people"}},
-    "tab_counts": {"above": {"tool", "seconds", "ended"}},
-    "waiting_count": {"above": {"tool", "seconds", "ended"}},
+    "task_page": {"above": {"tool", "since", "until", "errors", "words"}, "state": {"people"}},
+    "tab_counts": {"above": {"tool", "since", "until"}},
+    "waiting_count": {"above": {"tool", "since", "until"}},
     "older_events": {"task": {"category", "door", "actor", "address", "text"}},
     "newer_events": {"task": {"category", "door", "actor", "address", "text"}},
 }

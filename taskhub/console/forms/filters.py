@@ -36,6 +36,9 @@ class TaskFilters(Filters):
     tool = picked((), label="Tool")
     client = picked((), label="Client")
     age = picked((), label="Time")
+    by = picked((), label="By")
+    since = Typed(label="Since", longest=40, attrs={"placeholder": "24h or 2026-07-31"} | FREE)
+    until = Typed(label="Until", longest=40, attrs={"placeholder": "2026-07-31T18:00"} | FREE)
     # Drawn outside of the form, beside the tabs, because it must be replaced together with tabs and rows.
     state = forms.CharField(required=False, widget=forms.HiddenInput(attrs={"form": "filters"}))
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from django import template
 from django.http import HttpRequest
@@ -43,9 +44,14 @@ LOOKS: Final[dict[str, tuple[str, str]]] = {
     State.FINISHED: ("check-circle", "Finished"),
     "finished-error": ("exclamation-circle", "Tool error"),
     State.FAULTED: ("x-circle", "Failed"),
+    "rejected": ("hand-thumb-down", "Rejected"),
+    "expired": ("clock", "Expired"),
+    "denied": ("shield-exclamation", "Denied"),
     State.CANCELLED: ("no-symbol", "Cancelled"),
 }
-"""For each state or look of a task: its icon and word. Its colour in CSS has the same name (`--state-…`)."""
+"""For each state or look of a task: its icon and word. Its colour in CSS has the same name (`--state-…`). A person's no
+(`rejected`), an end because nobody answered or took it in time (`expired`) and a rule's no to a call that had waited
+(`denied`) are looks of their own: the tool neither failed nor reported an error."""
 
 WAITING: Final = {"people": "Needs a person", "client": "Waiting for client", "unknown": "Outcome unknown"}
 """The word of a task in `input_required`, by who has to answer."""
@@ -189,10 +195,12 @@ register.filter("why", why_words)
 
 
 @register.simple_tag
-def state_badge(state: str, is_error: bool = False, cancel_requested: Any = None, waiting_for: str = "") -> SafeString:
-    """A task's state as a badge. A finished task whose tool reported an error has a look of its own; a request to
-    cancel is shown until the task has ended."""
-    look = "finished-error" if state == State.FINISHED and is_error else str(state)
+def state_badge(
+    state: str, is_error: bool = False, cancel_requested: Any = None, waiting_for: str = "", ended_as: str = ""
+) -> SafeString:
+    """A task's state as a badge. A finished task whose tool reported an error has a look of its own, as has `ended_as`;
+    a request to cancel is shown until the task has ended."""
+    look = ended_as or ("finished-error" if state == State.FINISHED and is_error else str(state))
     name, word = LOOKS[look]
     if state == State.INPUT_REQUIRED and waiting_for:
         word = WAITING.get(waiting_for, word)
@@ -201,6 +209,20 @@ def state_badge(state: str, is_error: bool = False, cancel_requested: Any = None
         return format_html('<span class="badge cancelled">{}Cancel requested</span>', icon("no-symbol"))
     spin = "spin" if state == State.WORKING else ""
     return format_html('<span class="badge {}">{}{}</span>', look, icon(name, css=spin), word)
+
+
+@register.filter
+def outcome_word(tab: str) -> str:
+    """The word of a tab of the task list."""
+    return LOOKS["finished-error" if tab == "error" else tab][1]
+
+
+@register.simple_tag
+def ended_in(tab: str, start: datetime, end: datetime | None = None) -> str:
+    """The query of the tasks of a tab that ended from `start` until `end`."""
+    times = {"since": start, "until": end}
+    wanted = {"state": tab, "by": "ended", **{name: f"{at:%Y-%m-%dT%H:%M:%S}" for name, at in times.items() if at}}
+    return "?" + urlencode({name: value for name, value in wanted.items() if value})
 
 
 @register.simple_tag

@@ -38,7 +38,8 @@ def overview(request: ConsoleRequest) -> HttpResponse:
     context = {
         "numbers": stats.numbers(tenant),
         "queue": workers.queue(tenant),
-        "failed": day.failed,
+        "since": day.since,
+        "errors": day.counts.errors,
         "chart": chart(day.hours),
         "failing": day.failing[:FAILING],
         "newest": task_page(tenant, TaskFilter(), limit=SHORT).rows,

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpResponse, QueryDict
+from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from taskhub.console import content, story
+from taskhub.console import content, query, story
 from taskhub.console.access import page
 from taskhub.console.changes import Changes, of_arguments
 from taskhub.console.forms.filters import TaskFilters
@@ -20,7 +20,7 @@ from taskhub.console.htmx import partial_or_page
 from taskhub.console.remarks import remarks_by_key
 from taskhub.console.requests import ConsoleRequest
 from taskhub.console.shared import shared
-from taskhub.console.templatetags.console import LOOKS, WAITING, state_word
+from taskhub.console.templatetags.console import WAITING, outcome_word, state_word
 from taskhub.control import tasks
 from taskhub.core.errors import NotFound, TaskHubError
 from taskhub.core.records import Person
@@ -33,17 +33,21 @@ from taskhub.lib.numbers import whole
 from taskhub.lib.signs import escaped_json, visible_json
 from taskhub.protocol import registry
 
-TAB_WORDS = {"": "All"} | {
-    "error" if look == "finished-error" else str(look): word for look, (_, word) in LOOKS.items()
-}
-PART_WORDS = WAITING | {"unfetched": "Not fetched", "failed": "Failed or tool error"}
+TAB_WORDS = {"": "All"} | {tab: outcome_word(tab) for tab in listing.TABS}
+RARE = ("denied",)
+"""Tabs that are shown only while there is something in them."""
+PART_WORDS = WAITING | {"unfetched": "Not fetched", "errors": "Failed or tool error"}
 """Words of tabs that are shown only while they are selected, by a link on another page."""
+AGES = {"1h": timedelta(hours=1), "24h": timedelta(days=1), "7d": timedelta(days=7), "30d": timedelta(days=30)}
 AGE_WORDS = {
     "1h": "Last hour",
     "24h": "Last 24 hours",
     "7d": "Last 7 days",
-    "ended-24h": "Ended in the last 24 hours",
+    "30d": "Last 30 days",
+    "today": "Today (UTC)",
+    "yesterday": "Yesterday (UTC)",
 }
+BY_WORDS = {"": "Created", "ended": "Ended"}
 MOST_STEPS = 20
 """How many times a search without matches continues by itself, each time further back."""
 SECTIONS = ("summary", "timeline", "questions", "log", "wire")
@@ -58,7 +62,7 @@ def task_list(request: ConsoleRequest) -> HttpResponse:
 
 
 def _task_list(request: ConsoleRequest) -> HttpResponse:
-    wanted = _filter(request.GET)
+    wanted = _filter(request)
     before = whole(request.GET.get("before", ""))
     tenant = request.person.tenant_id
     found, listed = listing.task_list(tenant, wanted, before=before)
@@ -72,8 +76,11 @@ def _task_list(request: ConsoleRequest) -> HttpResponse:
         "tabs": [
             {"key": tab, "word": word, "count": counts.get(tab), "current": tab == wanted.tab}
             for tab, word in _tabs(wanted.tab).items()
+            if tab not in RARE or tab == wanted.tab or (tab in counts and counts[tab].count)
         ],
-        "filters": _filters(wanted, listing.choices(tenant)),
+        "filters": _filters(request, wanted, listing.choices(tenant)),
+        "dates": any(request.GET.get(name, "").strip() for name in ("since", "until", "by")),
+        "ignored": [name for name in ("since", "until") if _unread(request, name)],
         "narrowed": wanted != listing.TaskFilter(tab=wanted.tab),
     }
     response = partial_or_page(request, "console/tasks.html", "rows", context)
@@ -270,23 +277,45 @@ def _wire(shown: Any) -> str:
     return "" if shown is None else visible_json(shown)
 
 
-def _filter(query: QueryDict) -> listing.TaskFilter:
-    tab, age = query.get("state", ""), query.get("age", "")
+def _filter(request: ConsoleRequest) -> listing.TaskFilter:
+    given, now = request.GET, datetime.now(UTC)
+    tab = given.get("state", "")
+    since, until = _aged(given.get("age", ""), now)
     return listing.TaskFilter(
         tab=tab if tab in listing.TABS or tab in listing.PARTS else "",
-        tool=_clean(query.get("tool", "")),
-        context_id=whole(query.get("client", "")),
-        text=_clean(query.get("q", "")),
-        age=age if age in AGE_WORDS else "",
+        tool=_clean(given.get("tool", "")),
+        context_id=whole(given.get("client", "")),
+        text=_clean(given.get("q", "")),
+        since=query.moment(request, "since", now=now) or since,
+        until=query.moment(request, "until", now=now) or until,
+        by_end=given.get("by") == "ended",
     )
 
 
-def _filters(wanted: listing.TaskFilter, choices: listing.Choices) -> TaskFilters:
-    now = {"q": wanted.text, "tool": wanted.tool, "client": wanted.context_id, "age": wanted.age, "state": wanted.tab}
-    filters = TaskFilters(now)
+def _aged(age: str, now: datetime) -> tuple[datetime | None, datetime | None]:
+    """The times from which and until which the filter by age goes."""
+    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    match age:
+        case "today":
+            return today, None
+        case "yesterday":
+            return today - timedelta(days=1), today
+    return (now - AGES[age] if age in AGES else None), None
+
+
+def _unread(request: ConsoleRequest, name: str) -> bool:
+    """Whether the parameter is there and is no time."""
+    return bool(request.GET.get(name, "").strip()) and query.moment(request, name, now=datetime.now(UTC)) is None
+
+
+def _filters(request: ConsoleRequest, wanted: listing.TaskFilter, choices: listing.Choices) -> TaskFilters:
+    now = {"q": wanted.text, "tool": wanted.tool, "client": wanted.context_id, "state": wanted.tab}
+    times = {name: query.text(request, name, longest=40) for name in ("age", "since", "until", "by")}
+    filters = TaskFilters(now | times)
     filters.offer("tool", "Every tool", ((name, name) for name in choices.tools))
     filters.offer("client", "Every client", choices.clients)
     filters.offer("age", "Any time", AGE_WORDS.items())
+    filters.offer("by", BY_WORDS[""], ((key, word) for key, word in BY_WORDS.items() if key))
     return filters
 
 

@@ -286,10 +286,9 @@ BEGIN
            closed_at = clock_timestamp() WHERE task_id = p_task AND state = 'open';
     said := th_words('not_approved', coalesce(asked.params ->> 'tool', asked.tool_name),
                      th_words('nobody_decided', asked.within));
-    UPDATE task SET state = 'finished', is_error = true, ended_at = clock_timestamp(), lease_until = NULL,
-           message = told, upstream_state = NULL, result = json_build_object(
-               'content', json_build_array(json_build_object('type', 'text', 'text', said)), 'isError', true)::text
-    WHERE id = p_task;
+    UPDATE task SET state = 'finished', is_error = true, ended_as = 'expired', ended_at = clock_timestamp(),
+           lease_until = NULL, message = told, upstream_state = NULL, result = json_build_object('isError', true,
+               'content', json_build_array(json_build_object('type', 'text', 'text', said)))::text WHERE id = p_task;
     RETURN true;
 END $$;
 
@@ -453,7 +452,8 @@ BEGIN
         UPDATE question SET state = 'superseded', closed_at = clock_timestamp()
         WHERE task_id = p_task AND state = 'open';
         UPDATE task SET state = 'finished', result = p_final_result,
-               is_error = coalesce((p_final_result::json ->> 'isError')::boolean, false), ended_at = clock_timestamp(),
+               is_error = coalesce((p_final_result::json ->> 'isError')::boolean, false),
+               ended_as = CASE WHEN asked.kind = 'approval' THEN 'rejected' ELSE '' END, ended_at = clock_timestamp(),
                message = left(p_reason, 1024), upstream_state = NULL WHERE id = p_task;
         RETURN 'answered';
     END IF;

@@ -52,7 +52,7 @@ END $$;
 -- holds the lock of the task, which is queued.
 CREATE OR REPLACE FUNCTION th_end_rejected(p_task bigint, p_question bigint) RETURNS void LANGUAGE sql AS $$
     UPDATE task SET state = 'finished', result = (q.response::json -> 'result')::text, is_error = true,
-           ended_at = clock_timestamp(), message = left(coalesce(q.response::json ->> 'reason', ''), 1024),
-           upstream_state = NULL
+           ended_as = 'rejected', ended_at = clock_timestamp(),
+           message = left(coalesce(q.response::json ->> 'reason', ''), 1024), upstream_state = NULL
     FROM question q WHERE q.id = p_question AND task.id = p_task
 $$;

@@ -422,7 +422,7 @@ BEGIN
     IF p_refusal IS NOT NULL THEN
         p_refusal := left(th_words(CASE WHEN p_epoch = 1 THEN 'not_run' ELSE 'not_continued' END, p_refusal), 1024);
         UPDATE task SET state = 'faulted', message = p_refusal, error = th_error(p_refusal, 'denied_by_rule'),
-               ended_at = clock_timestamp(), lease_until = NULL, upstream_state = NULL WHERE id = p_id;
+               ended_as = 'denied', ended_at = clock_timestamp(), lease_until = NULL, upstream_state = NULL WHERE id = p_id;
         PERFORM th_close_attempt(p_id, p_epoch, 'faulted', p_refusal);
         RETURN false;
     END IF;

@@ -143,6 +143,7 @@ class Relative:
     public_id: str
     state: State
     is_error: bool
+    ended_as: str
     created_at: datetime
 
 

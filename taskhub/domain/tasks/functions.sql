@@ -92,7 +92,8 @@ SELECT t.id, t.public_id, t.tenant_id, t.context_id, t.revision, t.state,
                       'offered', EXISTS (SELECT FROM outbound o
                                          WHERE o.question_id = q.id AND o.page AND o.state = 'offered'))
                   ORDER BY q.id)
-           FROM question q WHERE q.task_id = t.id AND q.state = 'open') END AS open_questions
+           FROM question q WHERE q.task_id = t.id AND q.state = 'open') END AS open_questions,
+       t.ended_as
 FROM task t;
 
 -- Creates the tasks of p_wanted (the columns of new tasks; n numbers them) in one statement. If the context has used a
@@ -461,6 +462,7 @@ BEGIN
         UPDATE question SET state = CASE WHEN due_at < clock_timestamp() THEN 'expired' ELSE 'superseded' END,
                closed_at = clock_timestamp() WHERE task_id = t.id AND state = 'open';
         UPDATE task SET state = 'faulted', lease_until = NULL, ended_at = clock_timestamp(), upstream_state = NULL,
+               ended_as = CASE WHEN why IS NULL THEN 'expired' ELSE '' END,
                message = coalesce(why, th_words('input_timeout')),
                error = CASE WHEN why IS NULL THEN th_error(th_words('input_timeout'), 'input_timeout')
                             ELSE th_error(why, 'outcome_unknown') END
@@ -492,7 +494,8 @@ BEGIN
         ORDER BY expires_at LIMIT p_limit FOR UPDATE SKIP LOCKED
     LOOP
         changed := changed + 1;
-        UPDATE task SET state = 'faulted', ended_at = clock_timestamp(), message = th_words('expired'),
+        UPDATE task SET state = 'faulted', ended_as = 'expired', ended_at = clock_timestamp(),
+               message = th_words('expired'),
                error = th_error(th_words('expired'), 'expired')
         WHERE id = t.id;
     END LOOP;

@@ -16,7 +16,6 @@ from taskhub.core import calls
 from taskhub.core.bypass import Passed, passed
 from taskhub.core.states import State
 from taskhub.store import statements
-from taskhub.store.likes import escaped_like
 from taskhub.store.models import AuthContext, Tool
 
 PAGE_ROWS: Final = 30
@@ -26,27 +25,27 @@ TEXT_WINDOW: Final = 5_000
 be anywhere in a task."""
 
 COUNTED: Final = 1_000
+MOST_WORDS: Final = 8
+"""Words of a search that are looked for; more are ignored."""
 SUMMARY: Final = 400
 
-TABS: Final = ("queued", "working", "input_required", "finished", "error", "faulted", "cancelled")
-"""Tabs of the list: the states, and `error` for finished tasks whose tool reported an error."""
+REFUSED: Final = ("rejected", "expired", "denied")
+"""How tasks end whose tool neither answered nor failed (`Task.ended_as`)."""
+
+TABS: Final = ("queued", "working", "input_required", "finished", "error", "faulted", *REFUSED, "cancelled")
+"""Tabs of the list: the states, of which `faulted` and `finished` are without those of `REFUSED`, and `error` for
+finished tasks whose tool reported an error. Every task is in one of them."""
 
 PARTS: Final = {
     "people": "input_required",
     "client": "input_required",
     "unknown": "input_required",
     "unfetched": "finished",
-    "failed": "error",
+    "errors": "error",
 }
 """Tabs that are shown only while selected, each with the tab on its right: tasks that wait for people, tasks that wait
 for their client, tasks whose outcome is unknown and waits for a ruling, plain calls whose caller left and has not
-fetched the result, and all that failed (`error` and `faulted`)."""
-
-AGES: Final[dict[str, int]] = {"1h": 3_600, "24h": 86_400, "7d": 604_800}
-"""For each filter by age: the most seconds since a task was created."""
-
-ENDED: Final[dict[str, int]] = {"ended-24h": 86_400}
-"""For each filter by end: the most seconds since a task ended."""
+fetched the result, and what went wrong (`error` and `faulted`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +56,17 @@ class TaskFilter:
     tool: str = ""
     context_id: int | None = None
     text: str = ""
-    age: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+    by_end: bool = False
+    """Whether `since` and `until` are about the end of a task, not about its creation."""
 
     @property
     def window(self) -> int | None:
         """How many ids are searched for one page; `None` if an index finds the tasks."""
         if self.text:
             return TEXT_WINDOW
-        return WINDOW if self.tool or self.age or self.tab == "failed" else None
+        return WINDOW if self.tool or self.since or self.until or self.tab == "errors" else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,7 @@ class TaskRow:
     context_id: int
     state: State
     is_error: bool
+    ended_as: str
     message: str
     progress: float | None
     total: float | None
@@ -134,6 +137,9 @@ class _Found:
     finished: int
     error: int
     faulted: int
+    rejected: int
+    expired: int
+    denied: int
     cancelled: int
     chosen: int
     ids: list[int]
@@ -176,13 +182,13 @@ def task_page(tenant_id: int, wanted: TaskFilter, *, before: int | None = None, 
 def tab_counts(tenant_id: int, wanted: TaskFilter) -> tuple[TabCount, ...]:
     """How many tasks each tab has under the rest of the filter, ignoring its text, which only `task_list` searches for.
     A selected tab of `PARTS` is counted too. One query; one more if only a range of ids is searched, and one for a tab
-    of `PARTS` other than `failed`."""
+    of `PARTS` other than `errors`."""
     given = _conditions(tenant_id, wanted, _above(wanted))
-    del given["text"]
+    del given["words"]
     counts = dict(_COUNTS(**given, most=COUNTED + 1))
     part = {}
-    if wanted.tab == "failed":
-        part = {"failed": counts["error"] + counts["faulted"]}
+    if wanted.tab == "errors":
+        part = {"errors": counts["error"] + counts["faulted"]}
     elif wanted.tab == "unfetched":
         part = {"unfetched": _UNFETCHED(**given, most=COUNTED + 1)}
     elif wanted.tab == "unknown":
@@ -216,10 +222,16 @@ def summarized(text: str) -> str:
     )
 
 
+def searched(text: str) -> list[str]:
+    """The words of a search, as the database looks for them: what stands between blanks, without quotation marks."""
+    found = (word.replace('"', "") for word in text.replace(": ", ":").split())
+    return [word for word in found if word][:MOST_WORDS]
+
+
 def _tab(wanted: TaskFilter) -> dict[str, object]:
     """The conditions of the selected tab, as parameters of the statements; `None` for a condition that does not
     apply."""
-    others = dict.fromkeys(("error", "failed", "people", "unruled", "unfetched"))
+    others = dict.fromkeys(("error", "errors", "ended_as", "people", "unruled", "unfetched"))
     return {"state": wanted.tab or None, **others, **_TABS.get(wanted.tab, {})}
 
 
@@ -254,9 +266,10 @@ def _conditions(tenant_id: int, wanted: TaskFilter, above: int | None) -> dict[s
         "above": above,
         "tool": wanted.tool or None,
         "context": wanted.context_id,
-        "seconds": AGES.get(wanted.age),
-        "ended": ENDED.get(wanted.age),
-        "text": escaped_like(wanted.text) or None,
+        "since": wanted.since,
+        "until": wanted.until,
+        "by_end": wanted.by_end,
+        "words": searched(wanted.text) or None,
     }
 
 
@@ -272,11 +285,13 @@ _UNRULED = statements.one("unruled_count", int)
 _UNFETCHED = statements.one("unfetched_count", int)
 _TABS: Final[dict[str, dict[str, object]]] = {
     "finished": {"error": False},
-    "error": {"state": "finished", "error": True},
+    "error": {"state": "finished", "error": True, "ended_as": ""},
+    "faulted": {"ended_as": ""},
+    **{name: {"state": None, "ended_as": name} for name in REFUSED},
     "people": {"state": "input_required", "people": True},
     "client": {"state": "input_required", "people": False},
     "unknown": {"state": "input_required", "unruled": True},
     "unfetched": {"state": None, "unfetched": True},
-    "failed": {"state": None, "failed": True},
+    "errors": {"state": None, "errors": True},
 }
 """The conditions of the tabs that are not just a state."""

@@ -13,8 +13,8 @@ SELECT t.id FROM task AS t WHERE t.tenant_id = :tenant AND t.id <= :above ORDER 
 /* fragment: narrowed
 (:tool IS NULL OR t.tool_name = :tool)
     AND (:context IS NULL OR t.context_id = :context)
-    AND (:seconds IS NULL OR t.created_at > now() - make_interval(secs => :seconds))
-    AND (:ended IS NULL OR t.ended_at > now() - make_interval(secs => :ended))
+    AND (:since IS NULL OR CASE WHEN :by_end THEN t.ended_at ELSE t.created_at END >= :since)
+    AND (:until IS NULL OR CASE WHEN :by_end THEN t.ended_at ELSE t.created_at END < :until)
 */
 /* fragment: for_people
 EXISTS (SELECT FROM question AS q WHERE q.task_id = t.id AND q.closed_at IS NULL AND q.audience <> 'client')
@@ -30,27 +30,33 @@ EXISTS (SELECT FROM question AS q WHERE q.task_id = t.id AND q.closed_at IS NULL
 /* fragment: in_tab
 (:state IS NULL OR t.state = :state)
     AND (:error IS NULL OR t.is_error = :error)
-    AND (:failed IS NULL OR (t.state = 'faulted' OR t.is_error) = :failed)
+    AND (:ended_as IS NULL OR t.ended_as = :ended_as)
+    AND (:errors IS NULL OR ((t.state = 'faulted' OR t.is_error) AND t.ended_as = '') = :errors)
     AND (:people IS NULL OR {for_people} = :people)
     AND (:unruled IS NULL OR {unruled} = :unruled)
     AND (:unfetched IS NULL OR {not_fetched} = :unfetched)
 */
+-- Every word is somewhere in what a row of the list shows, or is the beginning of the id. Arguments are searched as the
+-- row has them, `name: value`, with or without the blank.
 /* fragment: has_text
-t.public_id LIKE :text || '%' OR t.tool_name ILIKE '%' || :text || '%' OR t.message ILIKE '%' || :text || '%'
-         OR t.arguments::text ILIKE '%' || :text || '%' OR t.trace ->> 'claudecode/toolUseId' LIKE :text
+(SELECT bool_and(position(lower(w.word) IN shown.text) > 0 OR starts_with(t.public_id, w.word)
+                 OR coalesce(t.trace ->> 'claudecode/toolUseId' = w.word, false))
+ FROM unnest(:words) AS w (word), lower(concat_ws(
+     ' ', t.tool_name, t.message, (SELECT n.name FROM auth_context AS n WHERE n.id = t.context_id),
+     replace(replace(replace(replace(t.arguments::text, '\"', ''), '": ', '":'), '"', ''), '\\', '\'))) AS shown (text))
 */
 /* fragment: countable
 t.tenant_id = :tenant AND (:above IS NULL OR t.id > :above) AND {narrowed}
 */
 /* fragment: listed
 {countable}
-    AND (:text IS NULL OR {has_text})
+    AND (:words IS NULL OR {has_text})
 */
 
 /* fragment: task_row
 t.id, t.public_id, t.tool_name, left(t.arguments::text, :given) AS given,
 c.name AS client, t.context_id,
-t.state, t.is_error, t.message, t.progress, t.total, t.cancel_requested_at, t.created_at, t.updated_at,
+t.state, t.is_error, t.ended_as, t.message, t.progress, t.total, t.cancel_requested_at, t.created_at, t.updated_at,
 t.ended_at, t.last_polled_at, t.left_at,
 CASE WHEN t.state <> 'input_required' THEN ''
      WHEN {unruled} THEN 'unknown'
@@ -58,8 +64,10 @@ CASE WHEN t.state <> 'input_required' THEN ''
      ELSE 'client' END AS waiting_for, t.decided -> 'bypass' AS passed
 */
 
--- read fresh: task_page(tenant bigint, above bigint, tool text, context bigint, seconds float8, ended float8,
---     text text, state text, error boolean, failed boolean, people boolean, unruled boolean, unfetched boolean,
+-- read fresh: task_page(tenant bigint, above bigint, tool text, context bigint,
+--     since timestamptz, until timestamptz, by_end boolean,
+--     words text[], state text, error boolean, errors boolean, ended_as text, people boolean, unruled boolean,
+--     unfetched boolean,
 --     before bigint, given int, most int) -> list[TaskRow]
 SELECT {task_row}
 FROM task AS t JOIN auth_context AS c ON c.id = t.context_id
@@ -69,20 +77,25 @@ WHERE {listed}
 ORDER BY t.id DESC
 LIMIT :most;
 
--- read fresh: found_tasks(tenant bigint, above bigint, tool text, context bigint, seconds float8, ended float8,
---     text text, state text, error boolean, failed boolean, people boolean, unruled boolean, unfetched boolean,
+-- read fresh: found_tasks(tenant bigint, above bigint, tool text, context bigint,
+--     since timestamptz, until timestamptz, by_end boolean,
+--     words text[], state text, error boolean, errors boolean, ended_as text, people boolean, unruled boolean,
+--     unfetched boolean,
 --     most int) -> _Found
 -- The number of tasks in each tab, and the ids of the first tasks of the selected one, with one search for the text.
 WITH hit AS MATERIALIZED (
-    SELECT t.id, t.state, t.is_error, {in_tab} AS chosen FROM task AS t
-    WHERE t.tenant_id = :tenant AND t.id > :above AND {narrowed} AND ({has_text})
+    SELECT t.id, t.state, t.is_error, t.ended_as, {in_tab} AS chosen FROM task AS t
+    WHERE t.tenant_id = :tenant AND t.id > :above AND {narrowed} AND {has_text}
 )
 SELECT count(*) FILTER (WHERE h.state = 'queued') AS queued,
        count(*) FILTER (WHERE h.state = 'working') AS working,
        count(*) FILTER (WHERE h.state = 'input_required') AS input_required,
        count(*) FILTER (WHERE h.state = 'finished' AND NOT h.is_error) AS finished,
-       count(*) FILTER (WHERE h.state = 'finished' AND h.is_error) AS error,
-       count(*) FILTER (WHERE h.state = 'faulted') AS faulted,
+       count(*) FILTER (WHERE h.state = 'finished' AND h.is_error AND h.ended_as = '') AS error,
+       count(*) FILTER (WHERE h.state = 'faulted' AND h.ended_as = '') AS faulted,
+       count(*) FILTER (WHERE h.ended_as = 'rejected') AS rejected,
+       count(*) FILTER (WHERE h.ended_as = 'expired') AS expired,
+       count(*) FILTER (WHERE h.ended_as = 'denied') AS denied,
        count(*) FILTER (WHERE h.state = 'cancelled') AS cancelled,
        count(*) FILTER (WHERE h.chosen) AS chosen,
        array(SELECT i.id FROM hit AS i WHERE i.chosen ORDER BY i.id DESC LIMIT :most) AS ids
@@ -93,7 +106,8 @@ SELECT {task_row}
 FROM task AS t JOIN auth_context AS c ON c.id = t.context_id
 WHERE t.id = any(:ids) ORDER BY t.id DESC;
 
--- read fresh: tab_counts(tenant bigint, above bigint, tool text, context bigint, seconds float8, ended float8,
+-- read fresh: tab_counts(tenant bigint, above bigint, tool text, context bigint,
+--     since timestamptz, until timestamptz, by_end boolean,
 --     most int) -> list[tuple[str, int]]
 -- ORDER BY makes the planner use an index for each part. Without it, reading the table until LIMIT is reached looks as
 -- cheap.
@@ -114,32 +128,49 @@ SELECT 'finished', count(*) FROM (
 ) AS counted
 UNION ALL
 SELECT 'error', count(*) FROM (
-    SELECT FROM task AS t WHERE {countable} AND t.state = 'finished' AND t.is_error ORDER BY t.id DESC LIMIT :most
+    SELECT FROM task AS t WHERE {countable} AND t.state = 'finished' AND t.is_error AND t.ended_as = ''
+    ORDER BY t.id DESC LIMIT :most
 ) AS counted
 UNION ALL
 SELECT 'faulted', count(*) FROM (
-    SELECT FROM task AS t WHERE {countable} AND t.state = 'faulted' ORDER BY t.id DESC LIMIT :most
+    SELECT FROM task AS t WHERE {countable} AND t.state = 'faulted' AND t.ended_as = ''
+    ORDER BY t.id DESC LIMIT :most
+) AS counted
+UNION ALL
+SELECT 'rejected', count(*) FROM (
+    SELECT FROM task AS t WHERE {countable} AND t.ended_as = 'rejected' ORDER BY t.id DESC LIMIT :most
+) AS counted
+UNION ALL
+SELECT 'expired', count(*) FROM (
+    SELECT FROM task AS t WHERE {countable} AND t.ended_as = 'expired' ORDER BY t.id DESC LIMIT :most
+) AS counted
+UNION ALL
+SELECT 'denied', count(*) FROM (
+    SELECT FROM task AS t WHERE {countable} AND t.ended_as = 'denied' ORDER BY t.id DESC LIMIT :most
 ) AS counted
 UNION ALL
 SELECT 'cancelled', count(*) FROM (
     SELECT FROM task AS t WHERE {countable} AND t.state = 'cancelled' ORDER BY t.id DESC LIMIT :most
 ) AS counted;
 
--- read fresh: waiting_count(tenant bigint, above bigint, tool text, context bigint, seconds float8, ended float8,
+-- read fresh: waiting_count(tenant bigint, above bigint, tool text, context bigint,
+--     since timestamptz, until timestamptz, by_end boolean,
 --     people boolean, most int) -> int
 SELECT count(*) FROM (
     SELECT FROM task AS t
     WHERE {countable} AND t.state = 'input_required' AND {for_people} = :people ORDER BY t.id DESC LIMIT :most
 ) AS counted;
 
--- read fresh: unruled_count(tenant bigint, above bigint, tool text, context bigint, seconds float8, ended float8,
+-- read fresh: unruled_count(tenant bigint, above bigint, tool text, context bigint,
+--     since timestamptz, until timestamptz, by_end boolean,
 --     most int) -> int
 SELECT count(*) FROM (
     SELECT FROM task AS t
     WHERE {countable} AND t.state = 'input_required' AND {unruled} ORDER BY t.id DESC LIMIT :most
 ) AS counted;
 
--- read fresh: unfetched_count(tenant bigint, above bigint, tool text, context bigint, seconds float8, ended float8,
+-- read fresh: unfetched_count(tenant bigint, above bigint, tool text, context bigint,
+--     since timestamptz, until timestamptz, by_end boolean,
 --     most int) -> int
 SELECT count(*) FROM (
     SELECT FROM task AS t WHERE {countable} AND {not_fetched} ORDER BY t.id DESC LIMIT :most
@@ -172,16 +203,20 @@ SELECT (SELECT count(*) FROM task AS t WHERE t.tenant_id = :tenant AND t.state =
 
 -- read fresh: ended(tenant bigint, since timestamptz, until timestamptz) -> list[Ended]
 WITH recent AS (
-    SELECT t.tool_name, t.state, t.state = 'faulted' OR t.is_error AS bad, t.ended_at, t.message, t.public_id,
-           t.state = 'faulted' AND coalesce(t.decided ->> 'then' IN ('deny', 'hide'), false) AS denied
+    SELECT t.tool_name, t.state, t.ended_at, t.message, t.public_id, t.ended_as,
+           (t.state = 'faulted' OR t.is_error) AND t.ended_as = '' AS bad
     FROM task AS t
     WHERE t.tenant_id = :tenant AND t.ended_at >= :since AND t.ended_at < :until
 )
 SELECT date_trunc('hour', r.ended_at, 'UTC') AS start, r.tool_name,
-       count(*) FILTER (WHERE r.state = 'finished' AND NOT r.bad) AS finished, count(*) FILTER (WHERE r.bad) AS failed,
-       count(*) FILTER (WHERE r.denied) AS denied,
+       count(*) FILTER (WHERE r.state = 'finished' AND NOT r.bad AND r.ended_as = '') AS finished,
+       count(*) FILTER (WHERE r.state = 'finished' AND r.bad) AS error,
+       count(*) FILTER (WHERE r.state = 'faulted' AND r.bad) AS faulted,
+       count(*) FILTER (WHERE r.ended_as = 'rejected') AS rejected,
+       count(*) FILTER (WHERE r.ended_as = 'expired') AS expired,
+       count(*) FILTER (WHERE r.ended_as = 'denied') AS denied,
        count(*) FILTER (WHERE r.state = 'cancelled') AS cancelled,
-       max(r.ended_at) FILTER (WHERE r.bad AND NOT r.denied) AS last_at,
-       (array_agg(r.message ORDER BY r.ended_at DESC) FILTER (WHERE r.bad AND NOT r.denied))[1] AS last_message,
-       (array_agg(r.public_id ORDER BY r.ended_at DESC) FILTER (WHERE r.bad AND NOT r.denied))[1] AS last_public_id
+       max(r.ended_at) FILTER (WHERE r.bad) AS last_at,
+       (array_agg(r.message ORDER BY r.ended_at DESC) FILTER (WHERE r.bad))[1] AS last_message,
+       (array_agg(r.public_id ORDER BY r.ended_at DESC) FILTER (WHERE r.bad))[1] AS last_public_id
 FROM recent AS r GROUP BY 1, 2;

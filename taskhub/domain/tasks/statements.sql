@@ -5,7 +5,7 @@
 v.id, v.public_id, v.revision, v.state, v.message, v.progress, v.total, v.created_at, v.updated_at, v.ended_at,
 v.ttl_ms, v.poll_interval_ms, v.result AS result_json, v.error AS error_json, v.is_error, v.cancel_requested_at,
 v.version, v.tool_name, v.open_questions AS questions, v.session_id, v.progress_token, v.handle, v.client_task_id,
-v.keep_ms, v.join_seconds, v.left_at
+v.keep_ms, v.join_seconds, v.left_at, v.ended_as
 */
 
 -- An ended task past its ttl is gone for its owner, though the console still keeps it.
@@ -166,7 +166,7 @@ LEFT JOIN th_unfit(ARRAY[t.id]) AS f ON true
 WHERE v.public_id = :public_id AND v.tenant_id = :tenant;
 
 -- read fresh: task_relatives(task bigint, origin bigint) -> list[tuple[int, Relative]]
-SELECT t.id, t.public_id, t.state, t.is_error, t.created_at FROM task AS t
+SELECT t.id, t.public_id, t.state, t.is_error, t.ended_as, t.created_at FROM task AS t
 WHERE t.id = :origin OR t.rerun_of_id = :task ORDER BY t.id = :origin DESC NULLS LAST, t.id DESC LIMIT 21;
 
 -- read fresh: task_attempts(task bigint, most int) -> list[AttemptRow]

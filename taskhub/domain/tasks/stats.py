@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from taskhub.domain.tasks.listing import COUNTED
 from taskhub.lib.caches import ExpiringCache
@@ -40,27 +41,56 @@ class Numbers:
 
 
 @dataclass(frozen=True, slots=True)
-class Hour:
-    """Tasks that ended in one hour, by outcome."""
+class Counts:
+    """How many tasks ended, by how they ended: a tab of `listing.TABS` each."""
 
-    start: datetime
-    finished: int
-    failed: int
-    cancelled: int
+    finished: int = 0
+    error: int = 0
+    faulted: int = 0
+    rejected: int = 0
+    expired: int = 0
+    denied: int = 0
+    cancelled: int = 0
 
     @property
     def total(self) -> int:
         """How many tasks ended."""
-        return self.finished + self.failed + self.cancelled
+        return sum(self.of(tab) for tab in ENDS)
+
+    @property
+    def errors(self) -> int:
+        """How many failed, or ended with an error of their tool."""
+        return self.error + self.faulted
+
+    def of(self, tab: str) -> int:
+        """How many ended so."""
+        found: int = getattr(self, tab)
+        return found
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(*(self.of(tab) + other.of(tab) for tab in ENDS))
+
+
+ENDS: Final = tuple(field.name for field in fields(Counts))
+"""The tabs of `listing.TABS` of tasks that have ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hour:
+    """Tasks that ended in one hour."""
+
+    start: datetime
+    counts: Counts
 
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """A tool that failed in the last 24 hours: its number of failures, its number of calls, and its latest failure.
-    Calls that a rule denied after they had waited are in neither number: the tool never ran."""
+    """A tool whose calls failed, or ended with its error, in the last 24 hours (`errors`): of how many that
+    ended (`ended`), and the latest of them. A call that people rejected, say, is among those that ended: the tool did
+    not fail."""
 
     tool_name: str
-    failed: int
+    errors: int
     ended: int
     last_at: datetime
     last_message: str
@@ -69,29 +99,38 @@ class Failing:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Tasks of one tool that ended in one hour, by outcome, and the latest failure of the tool among them. `denied`:
-    how many of `failed` a rule denied when a worker took them."""
+    """Tasks of one tool that ended in one hour, by outcome, and the latest that failed or whose tool reported an error
+    among them."""
 
     start: datetime
     tool_name: str
     finished: int
-    failed: int
+    error: int
+    faulted: int
+    rejected: int
+    expired: int
     denied: int
     cancelled: int
     last_at: datetime | None
     last_message: str | None
     last_public_id: str | None
 
+    @property
+    def counts(self) -> Counts:
+        """The numbers alone."""
+        return Counts(*(getattr(self, tab) for tab in ENDS))
+
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """The tasks that ended in the last 24 hours. `hours` are whole hours of the clock, oldest first and the current
-    one last, also those without tasks; `failing` are the tools that failed, worst first; `failed` is how many tasks
-    failed."""
+    """The tasks that ended since `since`, 24 hours ago. `hours` are whole hours of the clock, oldest first and the
+    current one last, also those without tasks; `failing` are the tools that failed, worst first; `counts` are of all
+    24 hours."""
 
+    since: datetime
     hours: tuple[Hour, ...]
     failing: tuple[Failing, ...]
-    failed: int
+    counts: Counts
 
 
 _NUMBERS = statements.one("numbers", Numbers)
@@ -118,8 +157,9 @@ def day(tenant_id: int, *, now: datetime | None = None) -> Day:
     moments = [start + timedelta(hours=n) for n in range(HOURS)]
     # The first hour of the clock begins less than 24 hours ago: the tools that failed before it, within 24 hours, count
     # too.
-    rows = [*shown, *_ENDED(tenant=tenant_id, since=now - timedelta(hours=HOURS), until=start)]
-    return Day(tuple(_hour(moment, shown) for moment in moments), _failing(rows), sum(row.failed for row in rows))
+    since = now - timedelta(hours=HOURS)
+    rows = [*shown, *_ENDED(tenant=tenant_id, since=since, until=start)]
+    return Day(since, tuple(_hour(moment, shown) for moment in moments), _failing(rows), _summed(rows))
 
 
 def _hours_over(tenant_id: int, start: datetime, until: datetime) -> tuple[Ended, ...]:
@@ -133,10 +173,11 @@ def _hours_over(tenant_id: int, start: datetime, until: datetime) -> tuple[Ended
 
 
 def _hour(moment: datetime, rows: Iterable[Ended]) -> Hour:
-    of = [row for row in rows if row.start == moment]
-    return Hour(
-        moment, sum(row.finished for row in of), sum(row.failed for row in of), sum(row.cancelled for row in of)
-    )
+    return Hour(moment, _summed(row for row in rows if row.start == moment))
+
+
+def _summed(rows: Iterable[Ended]) -> Counts:
+    return sum((row.counts for row in rows), start=Counts())
 
 
 def _failing(rows: Iterable[Ended]) -> tuple[Failing, ...]:
@@ -150,6 +191,6 @@ def _failing(rows: Iterable[Ended]) -> tuple[Failing, ...]:
             default=None,
         )
         if last is not None:
-            ended = sum(row.finished + row.failed - row.denied + row.cancelled for row in of)
-            found.append(Failing(name, sum(row.failed - row.denied for row in of), ended, *last))
-    return tuple(sorted(found, key=lambda tool: (tool.failed, tool.last_at), reverse=True))
+            counts = _summed(of)
+            found.append(Failing(name, counts.errors, counts.total, *last))
+    return tuple(sorted(found, key=lambda tool: (tool.errors, tool.last_at), reverse=True))

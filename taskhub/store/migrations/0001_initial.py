@@ -230,6 +230,7 @@ class Migration(migrations.Migration):
                 ("result", models.TextField(null=True)),
                 ("error", models.TextField(null=True)),
                 ("is_error", models.BooleanField(db_default=False)),
+                ("ended_as", models.CharField(db_default="", max_length=16)),
                 ("upstream_state", models.TextField(null=True)),
                 ("lease_epoch", models.IntegerField(db_default=0)),
                 ("lease_until", models.DateTimeField(null=True)),
@@ -1920,9 +1921,25 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="task",
             index=models.Index(
-                condition=models.Q(("is_error", True), ("state", "finished")),
+                condition=models.Q(("ended_as", ""), ("is_error", True), ("state", "finished")),
                 fields=["tenant", "-id"],
                 name="task_newest_with_error",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="task",
+            index=models.Index(
+                condition=models.Q(("ended_as", ""), ("state", "faulted")),
+                fields=["tenant", "-id"],
+                name="task_newest_faulted",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="task",
+            index=models.Index(
+                condition=models.Q(("ended_as", ""), _negated=True),
+                fields=["tenant", "ended_as", "-id"],
+                name="task_newest_ended_as",
             ),
         ),
         migrations.AddIndex(
@@ -2008,6 +2025,18 @@ class Migration(migrations.Migration):
                     _connector="OR",
                 ),
                 name="task_error_iff_faulted",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="task",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("ended_as", ""),
+                    models.Q(("ended_as__in", ["rejected", "expired"]), ("is_error", True), ("state", "finished")),
+                    models.Q(("ended_as__in", ["expired", "denied"]), ("state", "faulted")),
+                    _connector="OR",
+                ),
+                name="task_ended_as_fits",
             ),
         ),
         migrations.AddConstraint(

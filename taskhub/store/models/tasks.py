@@ -43,6 +43,9 @@ class Task(models.Model):
     result = models.TextField(null=True)
     error = models.TextField(null=True)
     is_error = models.BooleanField(db_default=False)
+    ended_as = models.CharField(max_length=16, db_default="")
+    """How a task ended whose tool neither answered nor failed: `rejected` (a person's no), `expired` (nobody decided,
+    answered or took it in time) or `denied` (by a rule, when a worker took it); else empty."""
     upstream_state = models.TextField(null=True)
 
     lease_epoch = models.IntegerField(db_default=0)
@@ -102,6 +105,12 @@ class Task(models.Model):
                 name="task_error_iff_faulted",
             ),
             models.CheckConstraint(
+                condition=Q(ended_as="")
+                | Q(ended_as__in=["rejected", "expired"], state="finished", is_error=True)
+                | Q(ended_as__in=["expired", "denied"], state="faulted"),
+                name="task_ended_as_fits",
+            ),
+            models.CheckConstraint(
                 condition=Q(lease_until__isnull=True) | Q(state__in=["working", "input_required"]),
                 name="task_lease_only_while_held",
             ),
@@ -153,8 +162,14 @@ class Task(models.Model):
             models.Index(fields=["tenant", "state", "-id"], name="task_newest_by_state"),
             models.Index(fields=["context", "-id"], name="task_newest_by_context"),
             models.Index(
-                fields=["tenant", "-id"], condition=Q(state="finished", is_error=True), name="task_newest_with_error"
+                fields=["tenant", "-id"],
+                condition=Q(state="finished", is_error=True, ended_as=""),
+                name="task_newest_with_error",
             ),
+            models.Index(
+                fields=["tenant", "-id"], condition=Q(state="faulted", ended_as=""), name="task_newest_faulted"
+            ),
+            models.Index(fields=["tenant", "ended_as", "-id"], condition=~Q(ended_as=""), name="task_newest_ended_as"),
             models.Index(
                 fields=["context", "state", "-id"],
                 condition=Q(is_error=True) | Q(state__in=["faulted", "cancelled"]),

@@ -41,10 +41,10 @@ BEGIN
         RAISE EXCEPTION 'identity, owner, tool and arguments of a task never change' USING ERRCODE = 'TH001';
     END IF;
     IF OLD.ended_at IS NOT NULL AND
-       (NEW.state, NEW.message, NEW.result, NEW.error, NEW.is_error, NEW.ended_at, NEW.lease_epoch,
+       (NEW.state, NEW.message, NEW.result, NEW.error, NEW.is_error, NEW.ended_as, NEW.ended_at, NEW.lease_epoch,
         NEW.lease_until, NEW.progress, NEW.total, NEW.cancel_requested_at, NEW.upstream_state)
        IS DISTINCT FROM
-       (OLD.state, OLD.message, OLD.result, OLD.error, OLD.is_error, OLD.ended_at, OLD.lease_epoch,
+       (OLD.state, OLD.message, OLD.result, OLD.error, OLD.is_error, OLD.ended_as, OLD.ended_at, OLD.lease_epoch,
         OLD.lease_until, OLD.progress, OLD.total, OLD.cancel_requested_at, OLD.upstream_state) THEN
         RAISE EXCEPTION 'task % is %: nothing about it changes any more', OLD.public_id, OLD.state
             USING ERRCODE = 'TH002';

@@ -250,9 +250,10 @@ def test_a_rejection_that_stands_ends_the_call_as_one_without_time_to_undo(ends:
     its_time_is_over(task)
     ends()
     told = [
-        Task.objects.values_list("state", "is_error", "message", "result").get(pk=one.id) for one in (task, at_once)
+        Task.objects.values_list("state", "is_error", "ended_as", "message", "result").get(pk=one.id)
+        for one in (task, at_once)
     ]
-    assert told[0][0] == State.FINISHED
+    assert told[0][:3] == (State.FINISHED, True, "rejected")
     assert told[0] == told[1]
     assert kit.claim() == []
 

@@ -220,7 +220,8 @@ def test_a_question_nobody_answered_in_time_ends_the_task(world: World) -> None:
     with kit.superuser_past_the_guards() as raw:
         raw.execute("UPDATE question SET due_at = clock_timestamp() - interval '1 second' WHERE key = 'due'")
     assert sweep() == 1
-    assert (kit.look(task.id).state, reason(task.id)) == (State.FAULTED, "input_timeout")
+    now = kit.look(task.id)
+    assert (now.state, now.ended_as, reason(task.id)) == (State.FAULTED, "expired", "input_timeout")
     assert dict(Question.objects.values_list("key", "state")) == {"due": "expired", "later": "superseded"}
 
 
@@ -235,7 +236,9 @@ def test_a_task_nobody_took_before_its_time_is_faulted(world: World) -> None:
     late, fresh = kit.create(world), kit.create(world)
     kit.turn_back(late.id, "expires_at", 1)
     assert sweep() == 1
-    assert (kit.look(late.id).state, reason(late.id)) == (State.FAULTED, "expired")
+    assert (kit.look(late.id).state, kit.look(late.id).ended_as, reason(late.id)) == (
+        State.FAULTED, "expired", "expired",
+    )  # fmt: skip
     assert kit.look(fresh.id).state is State.QUEUED
 
 

@@ -124,6 +124,7 @@ def test_what_a_new_rule_denies_does_not_run(then: Then) -> None:
     }[then]
     assert decided(task)["then"] == then
     assert told(task) == (f"Not run: {why}", f"Not run: {why}", "denied_by_rule")
+    assert kit.look(task.id).ended_as == "denied"
     (attempt,) = Attempt.objects.filter(task_id=task.id)
     assert (attempt.outcome, attempt.ended_at is not None) == ("faulted", True)
     assert kit.actions(task.id) == ["task.created", "task.claimed", "task.decided", "task.faulted"]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any
 
 import pytest
 
-from taskhub.core.records import TaskRecord
+from taskhub.core.records import TaskRecord, ToolRecord
 from taskhub.core.states import Audience, State
-from taskhub.domain.tasks import callers, listing
+from taskhub.domain.tasks import callers, listing, stats
 from taskhub.domain.tasks.listing import (
     PAGE_ROWS,
     TABS,
@@ -30,6 +30,7 @@ from tests.factories import WORKER, make_context, make_question, make_server, ma
 
 pytestmark = pytest.mark.django_db
 EVERYTHING = TaskFilter()
+LONG_AGO = datetime.now(UTC) - timedelta(days=365)
 
 
 @pytest.fixture
@@ -144,9 +145,19 @@ def test_arguments_become_one_line(text: str, line: str) -> None:
 # --- filters
 
 
+AGES_OF = {"1h": 3_600, "24h": 86_400, "7d": 604_800}
 AGES = [timedelta(minutes=5), timedelta(hours=5), timedelta(days=2), timedelta(days=20)]
 STATES = ("queued", "working", "input_required", "finished", "finished-error", "faulted", "cancelled")
+REFUSED = {"rejected": "finished-error", "expired": "faulted", "denied": "faulted"}
 STATE_OF = {"error": "finished-error"}
+
+
+def made_as(ended_as: str, context: AuthContext, tool: ToolRecord, **more: Any) -> TaskRecord:
+    """A task that ended so; how that comes about is tested where it does (`test_ends.py`)."""
+    task = make_task(context, tool, state=REFUSED[ended_as], **more)
+    with past_the_guards():
+        Task.objects.filter(pk=task.id).update(ended_as=ended_as)
+    return task
 
 
 @pytest.fixture
@@ -159,9 +170,13 @@ def zoo(context: AuthContext) -> list[tuple[TaskRecord, dict[str, str]]]:
     tools = {name: make_tool(server, name) for name in ("echo", "deploy")}
     clients = {"agent-a": context, "agent-b": make_context(context.tenant, "agent-b")}
     made, ages = [], {}
-    for state in STATES:
+    for state in (*STATES, *REFUSED):
         for tool, client, word in product(tools, clients, ("blue", "red")):
-            task = make_task(clients[client], tools[tool], state=state, arguments={"colour": word})
+            arguments = {"colour": word}
+            if state in REFUSED:
+                task = made_as(state, clients[client], tools[tool], arguments=arguments)
+            else:
+                task = make_task(clients[client], tools[tool], state=state, arguments=arguments)
             age = dice.randrange(4)
             ages[task.id] = AGES[age]
             made.append((task, {"state": state, "tool": tool, "client": client, "text": word, "age": str(age)}))
@@ -177,14 +192,15 @@ def test_every_combination_of_filters_shows_what_it_says_and_counts_what_it_show
     ages = {"": "0123", "1h": "0", "24h": "01", "7d": "012"}
     met = 0
     for tool, client, text, age in product(("", "echo", "deploy"), clients, ("", "blue", "LUE"), ages):
-        wanted = TaskFilter(tool=tool, context_id=client, text=text, age=age)
+        since = datetime.now(UTC) - timedelta(seconds=AGES_OF[age]) if age else None
+        wanted = TaskFilter(tool=tool, context_id=client, text=text, since=since)
 
-        def fits(facts: dict[str, str], *, of: TaskFilter = wanted) -> bool:
+        def fits(facts: dict[str, str], *, of: TaskFilter = wanted, age: str = age) -> bool:
             return (
                 of.tool in ("", facts["tool"])
                 and clients[of.context_id] in ("", facts["client"])
                 and of.text.lower() in facts["text"]
-                and facts["age"] in ages[of.age]
+                and facts["age"] in ages[age]
             )
 
         hits = [(task.id, facts["state"]) for task, facts in zoo if fits(facts)]
@@ -215,7 +231,14 @@ def test_text_is_looked_for_in_id_tool_message_and_arguments_to_the_letter(conte
         "BOOM": [message.id],
         tool.public_id[:8]: [tool.id],
         tool.public_id[4:]: [],
-        "agent-a": [],
+        "agent-a": [message.id, words.id, tool.id],
+        "agent-b": [],
+        # As a row shows it, and in any order.
+        "path: a_b\\c 100%": [words.id],
+        "path:a_b\\c": [words.id],
+        "100% PLAIN agent": [words.id],
+        "100% spindle": [],
+        '"100%"': [words.id],
     }
     assert {text: shown(context, TaskFilter(text=text)) for text in found} == found
 
@@ -228,7 +251,7 @@ def test_what_no_index_answers_looks_at_a_part_of_the_tasks_for_each_page(
     newest = Task.objects.order_by("-id").values_list("id", flat=True)[0]
     monkeypatch.setattr(listing, "WINDOW", newest - made[2])
     monkeypatch.setattr(listing, "TEXT_WINDOW", newest - made[2])
-    for wanted in (TaskFilter(text="blue"), TaskFilter(tool="echo"), TaskFilter(age="1h")):
+    for wanted in (TaskFilter(text="blue"), TaskFilter(tool="echo"), TaskFilter(since=LONG_AGO)):
         assert wanted.window
         assert shown(context, wanted) == made[:2:-1]
         first = task_page(context.tenant_id, wanted, limit=100)
@@ -282,6 +305,7 @@ def test_counting_stops_and_says_so(context: AuthContext, monkeypatch: pytest.Mo
     assert found == {
         "queued": (2, True), "cancelled": (2, False), "faulted": (1, False), "working": (0, False),
         "input_required": (0, False), "finished": (0, False), "error": (0, False),
+        **dict.fromkeys(REFUSED, (0, False)),
     }  # fmt: skip
 
 
@@ -302,18 +326,18 @@ def test_what_waits_for_whom_and_what_failed_are_lists_with_counts_of_their_own(
 ) -> None:
     tool = make_tool(make_server(context.tenant))
     words = {"arguments": {"colour": "blue"}}
-    made: dict[str, list[int]] = {"people": [], "client": [], "failed": [], "unfetched": []}
+    made: dict[str, list[int]] = {"people": [], "client": [], "errors": [], "unfetched": []}
     for audience, part in ((Audience.CLIENT, "client"), (Audience.OPERATOR, "people"), (Audience.EITHER, "people")):
         question = make_question(audience=audience)
         made[part].append(make_task(context, tool, state="input_required", question=question, **words).id)
     for state in STATES:
         task = make_task(context, tool, state=state, **words)
         made["people"] += [task.id] * (state == "input_required")
-        made["failed"] += [task.id] * (state in ("finished-error", "faulted"))
+        made["errors"] += [task.id] * (state in ("finished-error", "faulted"))
         left = make_task(context, tool, state=state, waiter="w", **words)
         callers.leave(left.id, "w", actor=WORKER)
         made["people"] += [left.id] * (state == "input_required")
-        made["failed"] += [left.id] * (state in ("finished-error", "faulted"))
+        made["errors"] += [left.id] * (state in ("finished-error", "faulted"))
         made["unfetched"] += [left.id] * (state in ("finished", "finished-error", "faulted"))
     fetched = make_task(context, tool, state="finished", waiter="w", **words)
     callers.leave(fetched.id, "w", actor=WORKER)
@@ -333,7 +357,33 @@ def test_what_ended_lately_is_not_what_was_made_lately(context: AuthContext) -> 
     make_old({old.id: timedelta(hours=25), live.id: timedelta(minutes=1)})
     with past_the_guards():
         Task.objects.filter(pk=long.id).update(created_at=long.created_at - timedelta(days=2))
-    assert shown(context, TaskFilter(age="ended-24h")) == [long.id]
-    assert shown(context, TaskFilter(age="24h")) == [live.id]
-    counts = {count.tab: count.count for count in tab_counts(context.tenant_id, TaskFilter("failed", age="ended-24h"))}
-    assert (counts["failed"], counts["error"], counts["faulted"], counts["working"]) == (1, 1, 0, 0)
+    day = datetime.now(UTC) - timedelta(days=1)
+    assert shown(context, TaskFilter(since=day, by_end=True)) == [long.id]
+    assert shown(context, TaskFilter(since=day)) == [live.id]
+    assert shown(context, TaskFilter(until=day, by_end=True)) == [old.id]
+    assert shown(context, TaskFilter(until=day)) == [long.id, old.id]
+    wanted = TaskFilter("errors", since=day, by_end=True)
+    counts = {count.tab: count.count for count in tab_counts(context.tenant_id, wanted)}
+    assert (counts["errors"], counts["error"], counts["faulted"], counts["working"]) == (1, 1, 0, 0)
+
+
+def test_what_nobody_let_run_is_no_failure(context: AuthContext) -> None:
+    tool = make_tool(make_server(context.tenant))
+    made = {name: made_as(name, context, tool).id for name in REFUSED}
+    broken = [make_task(context, tool, state=state).id for state in ("finished-error", "faulted")]
+    assert {name: shown(context, TaskFilter(name)) for name in made} == {name: [key] for name, key in made.items()}
+    assert shown(context, TaskFilter("errors")) == broken[::-1]
+    assert [shown(context, TaskFilter(tab)) for tab in ("error", "faulted", "finished")] == [
+        [broken[0]],
+        [broken[1]],
+        [],
+    ]
+    day = stats.day(context.tenant_id)
+    assert (day.counts.errors, day.counts.total, day.counts.rejected, day.counts.expired, day.counts.denied) == (
+        2,
+        5,
+        1,
+        1,
+        1,
+    )
+    assert [(tool.errors, tool.ended) for tool in day.failing] == [(2, 5)]

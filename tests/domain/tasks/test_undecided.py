@@ -67,7 +67,7 @@ def test_denied_the_agent_reads_why_and_the_tool_does_not_run(world: World) -> N
     time_passes(task)
     assert sweep() == 1
     now = kit.look(task.id)
-    assert (now.state, now.is_error) == (State.FINISHED, True)
+    assert (now.state, now.is_error, now.ended_as) == (State.FINISHED, True, "expired")
     assert now.message == "Nobody decided within 30 min, so the rule denied it"
     assert json.loads(now.result_json or "") == {
         "content": [

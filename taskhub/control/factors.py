@@ -31,15 +31,17 @@ def begun(caller: Caller, sealed: str, *, site: str) -> NewApp:
     return factors.new_app(user_id, site, _opened(user_id, sealed))
 
 
-def set_up(caller: Caller, sealed: str, code: str) -> tuple[int, tuple[str, ...]]:
+def set_up(caller: Caller, sealed: str, code: str, *, session: str) -> tuple[int, tuple[str, ...]]:
     """Make the app that `begin` made the caller's second factor. Returns the id of its record, and the recovery codes,
-    which are not shown again.
+    which are not shown again. The caller is signed out in all browsers but the one with this cookie.
 
     Raises `Invalid` for a wrong code or an app of too long ago, `LimitReached`, or `Refused` if they have one.
     """
     user_id = _own(caller)
     secret = _opened(user_id, sealed)
-    return factors.set_up(tenant_id=caller.tenant_id, user_id=user_id, secret=secret, code=code, actor=caller.actor)
+    return factors.set_up(
+        tenant_id=caller.tenant_id, user_id=user_id, secret=secret, code=code, actor=caller.actor, kept=session
+    )
 
 
 def own_factor(caller: Caller) -> Factor | None:
@@ -67,15 +69,16 @@ def renew_codes(caller: Caller) -> tuple[str, ...]:
     return factors.renew_codes(tenant_id=caller.tenant_id, user_id=_own(caller), actor=caller.actor)
 
 
-def remove_own(caller: Caller) -> bool:
-    """Remove the caller's second factor and recovery codes. Returns `False` if there was none."""
-    return factors.remove_own(tenant_id=caller.tenant_id, user_id=_own(caller), actor=caller.actor)
+def remove_own(caller: Caller, *, session: str) -> bool:
+    """Remove the caller's second factor and recovery codes, and sign them out in all browsers but the one with this
+    cookie. Returns `False` if there was none."""
+    return factors.remove_own(tenant_id=caller.tenant_id, user_id=_own(caller), actor=caller.actor, kept=session)
 
 
 def remove_of(caller: Caller, user_id: int) -> tuple[str, bool]:
-    """Remove the second factor of a person, who lost it. Returns their username, and whether they had one. Neither of
-    the two decides on calls that were made before. Raises `Forbidden`, `NotFound`, or `Refused` for their own, for
-    which they type their password (`remove_own`)."""
+    """Remove the second factor of a person, who lost it. Returns their username, and whether they had one. They are
+    signed out everywhere, and neither of the two decides on calls that were made before. Raises `Forbidden`,
+    `NotFound`, or `Refused` for their own, for which they type their password (`remove_own`)."""
     caller.require("settings.view", f"remove the second factor of person {user_id}")
     if user_id >= 2**63:
         raise NotFound("No such person.")

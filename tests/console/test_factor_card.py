@@ -183,7 +183,7 @@ def test_one_that_was_removed_or_set_up_anew_by_whoever_has_only_the_browser_doe
     at.post("/accounts/factor/remove")
     assert "and you have none" in told(decide(at, task))
     CodeUse.objects.update(step=0)  # as if a minute had gone by
-    Phone(mia)
+    Phone(mia, kept=at.cookies["sessionid"].value)
     assert NEEDED in told(decide(at, task))
     assert not Decision.objects.filter(question__task_id=task.id).exists()
 
@@ -215,8 +215,8 @@ def test_an_edited_call_asks_for_it_with_the_difference(tenant: Tenant, mia: Per
 
 def test_too_few_who_have_one_is_said_on_the_card(tenant: Tenant, mia: Person) -> None:
     task = asked(tenant, second_factor=True, quorum=2)
-    at = browser(mia)
     Phone(mia)
+    at = browser(mia)
     assert "1 of the 2 who are needed, as it takes a second factor" in card(at, task)
     Phone(make_person(Role.APPROVER, tenant))
     assert "as it takes a second factor" not in card(at, task)

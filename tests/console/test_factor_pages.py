@@ -206,7 +206,7 @@ def test_whoever_has_only_the_open_browser_changes_nothing(tenant: Tenant) -> No
     types_password(at)
     assert "Remove your second factor?" in words(at.get(f"{ACCOUNT}?do=remove").content.decode())
     done = at.post(f"{SET_UP}remove", follow=True)
-    assert "Removed. Your password alone signs you in." in words(done.content.decode())
+    assert "Removed. Your password alone signs you in," in words(done.content.decode())
     assert not Authenticator.objects.exists()
     assert is_in(types_name_and_password(ada))
     assert recorded("person.factor.removed") == [("person.factor.removed", ada.username, ada.username)]
@@ -271,7 +271,7 @@ def test_an_admin_sees_who_has_one_and_removes_it(tenant: Tenant, admin: Client)
     asked = admin.get(f"/settings/?person={ada.user_id}&do=factor")
     assert "Remove the second factor of ada?" in words(asked.content.decode())
     done = admin.post(remove, follow=True)
-    assert "ada signs in with the password alone." in words(done.content.decode())
+    assert "ada signs in with the password alone, and is signed out everywhere." in words(done.content.decode())
     assert is_in(types_name_and_password(ada))
     [event] = Event.objects.filter(action="person.factor.removed")
     assert (event.actor, event.target, event.before) == ("root", "ada", {"factor": "totp"})
@@ -315,6 +315,38 @@ def test_a_half_signed_in_browser_is_nobody(tenant: Tenant) -> None:
         assert at.get(url)["Location"].startswith("/accounts/login/")
     assert person_of_session(at.cookies["sessionid"].value) is None
     assert User.objects.get(pk=ada.user_id).last_login is None
+
+
+@pytest.mark.parametrize("change", ["set up", "removed", "removed by an admin"])
+def test_a_change_of_the_factor_ends_the_other_sessions(tenant: Tenant, admin: Client, change: str) -> None:
+    """Those that wait for a code too; and nobody else's, nor that in which it was changed."""
+    ada, bob = make_person("approver", tenant, username="ada"), make_person("approver", tenant)
+    phone = None if change == "set up" else Phone(ada)
+    at, other, there = browser(ada), browser(ada), browser(bob)
+    half = None if phone is None else types_name_and_password(ada)
+    assert all(is_in(one) for one in (at, other, there))
+    types_password(admin if change.endswith("admin") else at)
+    if change == "set up":
+        page = at.get(SET_UP).content.decode()
+        assert "other browsers in which you are signed in are signed out" in words(page)
+        done = at.post(SET_UP, {"sealed": sealed_in(page), "code": code_of(shown_secret(page))})
+        assert "Other browsers in which you were signed in are signed out." in words(done.content.decode())
+    elif change == "removed":
+        assert "In other browsers you are signed out." in words(at.get(f"{ACCOUNT}?do=remove").content.decode())
+        done = at.post(f"{SET_UP}remove", follow=True)
+        assert "other browsers where you were signed in are signed out." in words(done.content.decode())
+    else:
+        asked = admin.get(f"/settings/?person={ada.user_id}&do=factor")
+        assert "They are signed out everywhere" in words(asked.content.decode())
+        done = admin.post(f"/settings/people/{ada.user_id}/factor", follow=True)
+        assert "and is signed out everywhere." in words(done.content.decode())
+    assert [is_in(one) for one in (at, other, there, admin)] == [not change.endswith("admin"), False, True, True]
+    if half is not None:
+        assert half.get(CODE)["Location"] == SIGN_IN
+    [event] = Event.objects.filter(action="person.sessions.ended")
+    by = "root" if change.endswith("admin") else "ada"
+    ended = {"set up": 1, "removed": 2, "removed by an admin": 3}[change]
+    assert (event.actor, event.target, event.after) == (by, "ada", {"sessions": ended})
 
 
 @pytest.mark.parametrize("how", ["another password", "locked out, and let in again"])

@@ -35,9 +35,9 @@ def wrong_code(secret: str) -> str:
 
 class Phone:
     """The app of a person who has set it up, at the moment of that: the code that it shows stays the same in a test
-    that takes a while, and the hub takes it still."""
+    that takes a while, and the hub takes it still. `kept`: the cookie of the browser that stays signed in."""
 
-    def __init__(self, person: Person) -> None:
+    def __init__(self, person: Person, *, kept: str = "") -> None:
         self.person = person
         self.secret = factors.new_app(person.user_id, "hub.example").secret
         self.step = int(time.time()) // PERIOD
@@ -49,6 +49,7 @@ class Phone:
             secret=self.secret,
             code=self.code(-1),
             actor=actor,
+            kept=kept,
         )
 
     def code(self, steps: int = 0) -> str:

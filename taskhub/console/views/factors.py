@@ -73,7 +73,7 @@ def set_up(request: ConsoleRequest) -> HttpResponse:
         return _set_up(request, app, form, status=400)
     sealed = form.cleaned_data["sealed"]
     try:
-        factor, codes = factors.set_up(request.caller, sealed, form.cleaned_data["code"])
+        factor, codes = factors.set_up(request.caller, sealed, form.cleaned_data["code"], session=_session(request))
     except (Invalid, LimitReached) as error:
         app = factors.begun(request.caller, sealed, site=site)
         form.refuse(error)
@@ -101,9 +101,10 @@ def remove(request: ConsoleRequest) -> HttpResponse:
     """Remove one's own second factor."""
     if found := password_first(request, f"{reverse('account')}?do=remove#confirm"):
         return found
-    done = factors.remove_own(request.caller)
+    done = factors.remove_own(request.caller, session=_session(request))
     password_used(request)
-    messages.success(request, "Removed. Your password alone signs you in." if done else "There was none.")
+    said = "Removed. Your password alone signs you in, and other browsers where you were signed in are signed out."
+    messages.success(request, said if done else "There was none.")
     return redirect("account")
 
 
@@ -122,6 +123,11 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
     if form is not None and form.has_error("code", "too_many"):
         response.status_code = 429
     return response
+
+
+def _session(request: ConsoleRequest) -> str:
+    """The cookie of this browser's session."""
+    return request.session.session_key or ""
 
 
 def _set_up(request: ConsoleRequest, app: NewApp, form: SetUpForm, *, status: int = 200) -> HttpResponse:

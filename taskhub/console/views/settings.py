@@ -149,8 +149,12 @@ def person_factor(request: ConsoleRequest, pk: int) -> HttpResponse:
         return found
     name, done = factors.remove_of(request.caller, pk)
     password_used(request)
-    messages.success(request, f"{name} signs in with the password alone." if done else f"{name} had no second factor.")
+    messages.success(request, _unfactored(name) if done else f"{name} had no second factor.")
     return redirect("settings")
+
+
+def _unfactored(name: str) -> str:
+    return f"{name} signs in with the password alone, and is signed out everywhere."
 
 
 def _adding(data: Any = None) -> PersonForm:

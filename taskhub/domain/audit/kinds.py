@@ -236,6 +236,10 @@ EVENTS: Final[dict[str, Shape]] = {
     "person.factor.removed": Shape(
         "A person has a second factor no more: they removed it, or an admin did.", before="factor"
     ),
+    "person.sessions.ended": Shape(
+        "Browsers in which a person was signed in were signed out, since their second factor was set up or removed.",
+        after="sessions",
+    ),
     "person.codes.renewed": Shape("A person made other recovery codes.", after="codes"),
     "person.code.used": Shape(
         "A person used a recovery code, of which `left` are left: to sign in, or to approve a call.", after="left"

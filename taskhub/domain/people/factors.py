@@ -25,6 +25,7 @@ from taskhub.core.errors import Invalid, LimitReached, NotFound, Refused
 from taskhub.core.records import Actor
 from taskhub.domain.audit.record import record_event
 from taskhub.domain.catalogue.reads import vault
+from taskhub.domain.people.browser_sessions import row_key
 from taskhub.domain.rules.changes import note_governed
 from taskhub.lib.signing import InvalidToken
 from taskhub.store import statements
@@ -39,6 +40,7 @@ SET_UP_SECONDS: Final = 900
 _TRY = statements.one("try_code", int)
 _TRIED = statements.none("forget_tries")
 _USE = statements.rowcount("use_code")
+_END = statements.rowcount("end_sign_ins_but")
 _KINDS: Final = {Authenticator.Type.TOTP, Authenticator.Type.RECOVERY_CODES}
 
 
@@ -125,9 +127,12 @@ def new_app(user_id: int, site: str, secret: str = "") -> NewApp:
     return NewApp(secret, f"data:image/svg+xml;base64,{image}")
 
 
-def set_up(*, tenant_id: int, user_id: int, secret: str, code: str, actor: Actor) -> tuple[int, tuple[str, ...]]:
+def set_up(
+    *, tenant_id: int, user_id: int, secret: str, code: str, actor: Actor, kept: str = ""
+) -> tuple[int, tuple[str, ...]]:
     """Make the app with this secret the person's second factor, once `code` has shown that they have it. Returns the id
-    of its record, and the recovery codes, which are not shown again.
+    of its record, and the recovery codes, which are not shown again. The person's browser sessions end, which began
+    without it, but for the one with the cookie `kept`.
 
     Raises `Invalid` for a wrong code, `LimitReached` after too many, or `Refused` if the person has a factor.
     """
@@ -150,6 +155,7 @@ def set_up(*, tenant_id: int, user_id: int, secret: str, code: str, actor: Actor
             actor=actor,
             after={"factor": app.type, "codes": len(codes)},
         )
+        _end_others(tenant_id, user, kept, actor)
         _TRIED(user=user_id)
     return int(app.pk), tuple(codes)
 
@@ -173,16 +179,17 @@ def renew_codes(*, tenant_id: int, user_id: int, actor: Actor) -> tuple[str, ...
     return tuple(codes)
 
 
-def remove_own(*, tenant_id: int, user_id: int, actor: Actor) -> bool:
-    """Remove the person's second factor and recovery codes. Returns `False` if there was none."""
+def remove_own(*, tenant_id: int, user_id: int, actor: Actor, kept: str = "") -> bool:
+    """Remove the person's second factor and recovery codes, and end their browser sessions but for the one with the
+    cookie `kept`. Returns `False`, and does nothing, if there was none."""
     with transaction.atomic():
-        return _remove(tenant_id, _user(user_id, lock=True), actor)
+        return _remove(tenant_id, _user(user_id, lock=True), actor, kept)
 
 
 def remove_of(*, tenant_id: int, user_id: int, actor: Actor) -> tuple[str, bool]:
     """Remove the second factor of somebody else. Returns their username, and whether they had one. As with a password
-    that somebody else sets, neither of the two decides on calls that were made before (`th_barred`). Raises
-    `NotFound`."""
+    that somebody else sets, their browser sessions end, and neither of the two decides on calls that were made before
+    (`th_barred`). Raises `NotFound`."""
     with transaction.atomic():
         found = Membership.objects.select_related("user").filter(tenant_id=tenant_id, user_id=user_id).first()
         if found is None:
@@ -260,7 +267,7 @@ def _count_try(user_id: int) -> None:
         )
 
 
-def _remove(tenant_id: int, user: Any, actor: Actor) -> bool:
+def _remove(tenant_id: int, user: Any, actor: Actor, kept: str = "") -> bool:
     found = Authenticator.objects.filter(user=user)
     kinds = sorted({str(kind) for kind in found.values_list("type", flat=True)} - {"recovery_codes"})
     found.delete()
@@ -272,7 +279,21 @@ def _remove(tenant_id: int, user: Any, actor: Actor) -> bool:
             actor=actor,
             before={"factor": kind},
         )
+    if kinds:
+        _end_others(tenant_id, user, kept, actor)
     return bool(kinds)
+
+
+def _end_others(tenant_id: int, user: Any, kept: str, actor: Actor) -> None:
+    """End the person's browser sessions but for the one with this cookie, and record how many."""
+    if ended := _END(user=user.pk, kept=row_key(kept)):
+        record_event(
+            "person.sessions.ended",
+            tenant_id=tenant_id,
+            target=user.get_username(),
+            actor=actor,
+            after={"sessions": ended},
+        )
 
 
 def _user(user_id: int, *, lock: bool = False) -> Any:

@@ -7,6 +7,10 @@ DELETE FROM sign_in WHERE digest = any(array(
     ORDER BY s.expire_date LIMIT :most FOR UPDATE SKIP LOCKED
 ));
 
+-- write: end_sign_ins_but(user int, kept text) -> rowcount
+-- Ends the person's browser sessions, also those that wait for a code, but for the one with this digest.
+DELETE FROM sign_in AS s WHERE s.user_id = :user AND s.digest <> :kept;
+
 
 -- Codes of second factors
 

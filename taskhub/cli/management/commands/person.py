@@ -71,7 +71,8 @@ class Command(BaseCommand):
             return [f"{people.remove_person(caller, user_id)} is removed, and signed out everywhere."]
         if verb == "unfactor":
             username, done = factors.remove_of(caller, user_id)
-            return [f"{username} signs in with the password alone." if done else f"{username} had no second factor."]
+            alone = f"{username} signs in with the password alone, and is signed out everywhere."
+            return [alone if done else f"{username} had no second factor."]
         if verb == "disable":
             done = people.disable_person(caller, user_id)
             return [f"{name} is disabled, and signed out everywhere." if done else f"{name} was disabled already."]

@@ -196,13 +196,15 @@ def remove_webhook(*, tenant_id: int, webhook_id: int, actor: Actor) -> str:
 
 def renew_secret(*, tenant_id: int, webhook_id: int, actor: Actor) -> str:
     """Give a webhook a new secret, and return it: it cannot be shown again. The one before signs too for another
-    `BEFORE_HOURS`. Raises `NotFound`."""
+    `BEFORE_HOURS`. What waits for the webhook is sent at once: it may have been refused for its signature. Raises
+    `NotFound`."""
     secret = _new_secret()
     with transaction.atomic():
         row = _locked(tenant_id, webhook_id)
         row.sealed_secret_before, row.sealed_secret = row.sealed_secret, vault().encrypt(secret)
         row.before_until = datetime.now(UTC) + timedelta(hours=BEFORE_HOURS)
         row.save(update_fields=["sealed_secret", "sealed_secret_before", "before_until"])
+        _HASTEN(webhook=row.pk)
         record_event("webhook.secret.renewed", tenant_id=tenant_id, target=row.name, actor=actor)
     return secret
 

@@ -311,6 +311,41 @@ def test_both_secrets_sign_for_a_day(tenant: Tenant) -> None:
     assert taken.secrets == (secret,)
 
 
+def test_what_waits_is_sent_at_once_with_a_new_secret_and_once_that_is_known(tenant: Tenant) -> None:
+    """It was refused for its signature, four times, and would wait for half an hour."""
+    ours = hook(tenant.pk)
+    (made,) = queue_tests(ours)
+    for seconds in PAUSES[:4]:
+        deliver(DOWN)
+        assert take_notices(10) == []
+        turn(seconds * 1.2)
+    deliver(DOWN)
+    assert take_notices(10) == []
+    secret = renew_secret(tenant_id=tenant.pk, webhook_id=ours, actor=ROOT)
+    (taken,) = take_notices(10)
+    assert (taken.public_id, taken.secrets[0], taken.early) == (made, secret, True)
+    # The receiver does not have it yet. It answers a test when it has.
+    end_delivery(taken, DOWN)
+    assert take_notices(10) == []
+    turn(6)
+    queue_tests(ours)
+    (test,) = take_notices(10)
+    end_delivery(test, OK)
+    assert [one.public_id for one in take_notices(10)] == [made]
+
+
+def test_nothing_waits_for_its_time_once_a_webhook_is_enabled_again(tenant: Tenant) -> None:
+    """Disabled, what waits has failed. What is sent again after that is sent at once."""
+    ours = hook(tenant.pk)
+    (made,) = queue_tests(ours)
+    deliver(DOWN)
+    for enabled in (False, True):
+        set_enabled(tenant_id=tenant.pk, webhook_id=ours, enabled=enabled, actor=ROOT)
+    assert (take_notices(10), states()) == ([], ["failed"])
+    assert outbox.send_again(tenant.pk, ours, made)
+    assert [one.public_id for one in take_notices(10)] == [made]
+
+
 def test_no_secret_is_stored_in_the_clear_or_kept_of_an_answer(tenant: Tenant) -> None:
     ours = hook(tenant.pk, url="https://receiver.example/hooks/s3cret-path")
     secret = renew_secret(tenant_id=tenant.pk, webhook_id=ours, actor=ROOT)

@@ -11,6 +11,7 @@ from taskhub.core.records import Person
 MORE: Final = (
     ("inbox", "?queue=all", "Inbox: all open", "question.answer"),
     ("inbox", "?queue=decided", "Inbox: decided", "question.answer"),
+    ("news", "", "News", "question.answer"),
     ("server-import", "", "Import servers from a file", "server.manage"),
     ("rule-add", "", "Write a rule", "server.manage"),
     ("rule-versions", "", "Versions of the rules", "server.view"),

@@ -44,6 +44,8 @@ MATRIX = [
     ("POST", "/tasks/{done}/rerun/arguments", {}, OPERATE),
     ("GET", "/inbox/", {}, ANSWER),
     ("GET", "/inbox/count", {}, ANSWER),
+    ("GET", "/news/", {}, ANSWER),
+    ("GET", "/news/count", {}, ANSWER),
     ("GET", "/inbox/{form}/", {}, ANSWER),
     ("GET", "/inbox/{form}/state", {}, ANSWER),
     ("GET", "/inbox/{form}/next", {}, ANSWER),

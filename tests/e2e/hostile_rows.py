@@ -61,6 +61,7 @@ def _fill() -> list[str]:
         "/tasks/",
         "/inbox/",
         "/inbox/?queue=all",
+        "/news/",
         "/clients/",
         "/servers/",
         "/workers/",

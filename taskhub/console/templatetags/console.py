@@ -444,6 +444,12 @@ def inbox_number(request: HttpRequest, person: Person) -> int | None:
     return known
 
 
+@register.filter
+def hears_news(person: Person | None) -> bool:
+    """Whether news reach the person: they may answer questions, and see pages."""
+    return person is not None and not person.password_due and gate.allows(person, "question.answer")
+
+
 @register.simple_tag
 def disk_full() -> bool:
     """Whether this process knows that the database has no room for new data."""

@@ -242,17 +242,17 @@ _VOTES = statements.many("question_votes", Vote)
 
 def open_count(person: Person) -> int:
     """How many questions wait for the person."""
-    return _COUNT(**_reader(person))
+    return _COUNT(**reader(person))
 
 
 def open_approvals(person: Person) -> OpenApprovals:
     """How many calls wait for an approval that the person may give, or may not give any more."""
-    return _APPROVALS(**_reader(person))
+    return _APPROVALS(**reader(person))
 
 
 def mine_of(person: Person, task_id: int) -> frozenset[int]:
     """The questions of the task that wait for the person."""
-    return frozenset(_MINE_OF_TASK(**_reader(person), task=task_id))
+    return frozenset(_MINE_OF_TASK(**reader(person), task=task_id))
 
 
 def questions(
@@ -262,7 +262,7 @@ def questions(
     newest first, which no filter narrows. Of open approvals that are alike, from `FOLD` on, only the oldest is there.
     `after`: only those that come after this question."""
     if queue == "decided":
-        return tuple(_DECIDED(**_reader(person), arguments=calls.BEGINNING, most=limit, after=after))
+        return tuple(_DECIDED(**reader(person), arguments=calls.BEGINNING, most=limit, after=after))
     return _open(person, queue, wanted, after=after, limit=limit, fold=FOLD)
 
 
@@ -280,14 +280,14 @@ def alike(person: Person, question_id: int, *, limit: int = SHOWN) -> tuple[Inbo
     first: same client, tool and definition, asked by the same rule in the same version, with the same group and quorum.
     Empty if this one does not wait for the person, or is decided by itself: a critical call, one with a preview, with
     edited arguments, with answers that came along, or with long arguments, and one that is asked again."""
-    return tuple(_ALIKE(**_reader(person), arguments=calls.BEGINNING, most=limit, question=question_id))
+    return tuple(_ALIKE(**reader(person), arguments=calls.BEGINNING, most=limit, question=question_id))
 
 
 def _open(
     person: Person, queue: str, wanted: InboxFilter, *, after: int, limit: int, fold: int
 ) -> tuple[InboxItem, ...]:
     found = _OPEN(
-        **_reader(person),
+        **reader(person),
         arguments=calls.BEGINNING,
         most=limit,
         everything=queue != "mine",
@@ -304,7 +304,7 @@ def _open(
 
 def question(person: Person, question_id: int) -> InboxItem | None:
     """One question of the person's tenant, open or not."""
-    return _ONE(**_reader(person), arguments=_ALL_OF_IT, question=question_id)
+    return _ONE(**reader(person), arguments=_ALL_OF_IT, question=question_id)
 
 
 def question_for_shell(tenant_id: int, question_id: int) -> InboxItem | None:
@@ -323,7 +323,8 @@ def votes(question_id: int) -> tuple[Vote, ...]:
     return tuple(_VOTES(question=question_id))
 
 
-def _reader(person: Person) -> dict[str, object]:
+def reader(person: Person) -> dict[str, object]:
+    """The person, as the statements take whoever reads questions."""
     return {
         "tenant": person.tenant_id,
         "user": person.user_id,

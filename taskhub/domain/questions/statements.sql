@@ -195,10 +195,9 @@ WHERE t.id = :task;
 SELECT d.actor, d.verdict, d.reason, d.door, d.at, d.second_factor, d.undo_until
 FROM decision AS d WHERE d.question_id = :question ORDER BY d.id;
 
--- read fresh: approvers_left(question bigint, roles text[]) -> int | None
--- How many people may approve the call and have not, at most as many as are still needed; where it needs a second
--- factor, only those who have one. No row if the question is no open approval.
-SELECT (SELECT count(*) FROM (
+-- How many people may approve the call and have not, at most as many as it needs.
+/* fragment: able_left
+(SELECT count(*) FROM (
     SELECT FROM membership AS m JOIN auth_user AS u ON u.id = m.user_id
     WHERE m.tenant_id = q.tenant_id AND u.is_active AND m.role = any(:roles)
       AND (q."group" = '' OR q."group" = any(m.groups)) AND th_barred(q.id, m.user_id) = ''
@@ -207,6 +206,12 @@ SELECT (SELECT count(*) FROM (
           SELECT FROM mfa_authenticator AS a WHERE a.user_id = m.user_id AND a.type <> 'recovery_codes'))
     LIMIT q.quorum
 ) AS able)
+*/
+
+-- read fresh: approvers_left(question bigint, roles text[]) -> int | None
+-- How many people may approve the call and have not, at most as many as are still needed; where it needs a second
+-- factor, only those who have one. No row if the question is no open approval.
+SELECT {able_left}
 FROM question AS q WHERE q.id = :question AND q.kind = 'approval' AND q.state = 'open';
 
 -- read: approved_call(question bigint) -> ApprovedCall | None
@@ -270,3 +275,86 @@ JOIN tool AS o ON o.id = t.tool_id
 JOIN server AS s ON s.id = o.server_id
 WHERE q.tenant_id = :tenant AND q.closed_at IS NULL AND q.kind = 'outcome'
 ORDER BY q.opened_at, q.id LIMIT :most;
+
+
+-- News
+
+-- Whether a person took part in a question: decided, commented or handed it over. Columns: q (question).
+/* fragment: took_part
+(
+    EXISTS (SELECT FROM decision AS d WHERE d.question_id = q.id AND d.user_id = :user)
+    OR EXISTS (
+        SELECT FROM event AS o
+        WHERE o.task_id = q.task_id AND o.user_id = :user AND o.after ->> 'key' = q.key
+          AND o.action IN ('question.commented', 'question.handed.over', 'question.approve', 'question.reject'))
+)
+*/
+
+-- read fresh: news_of_person(tenant bigint, user bigint, groups text[], approve boolean, manage boolean, admin boolean,
+--     roles text[], arguments int, each int, most int, days int) -> list[News]
+-- What reached a person, the newest first, one row for each question: the newest of it. Of each kind of event the
+-- newest `each` of the tenant are looked at, and nothing that is older than so many days. With every row stands what
+-- the statement could see, as `read_news` takes it. `stuck`: fewer people can decide it than have to.
+WITH told AS MATERIALIZED (
+    SELECT e.id, e.xid, e.action, e.at, e.actor, e.user_id, e.task_id, e.after
+    FROM unnest(ARRAY['question.asked', 'question.reminded', 'question.handed.over', 'question.commented',
+                      'question.undone']) AS a (action)
+    CROSS JOIN LATERAL (
+        SELECT * FROM event AS v WHERE v.tenant_id = :tenant AND v.action = a.action ORDER BY v.id DESC LIMIT :each
+    ) AS e
+    WHERE e.at > statement_timestamp() - make_interval(days => :days)
+),
+reached AS (
+    SELECT q.*, q.action IN ('question.asked', 'question.reminded') AND q.undecided AND :admin
+           AND NOT (q.mine AND q.quorum = 1) AS may_be_stuck
+    FROM (
+        SELECT e.id AS event_id, e.xid, e.action, e.at, e.actor, e.user_id, e.after, q.id, q.task_id, q.key, q.quorum,
+               q.handed_to_id, q.kind = 'approval' AND q.closed_at IS NULL AS undecided, {mine} AS mine
+        FROM told AS e JOIN question AS q ON q.task_id = e.task_id AND q.key = e.after ->> 'key'
+        OFFSET 0
+    ) AS q -- else `mine` is computed wherever it is used
+    WHERE CASE q.action
+          WHEN 'question.handed.over' THEN
+              q.mine AND q.user_id <> :user
+              AND (q.handed_to_id = :user OR q.after ->> 'group' = any(:groups))
+          WHEN 'question.commented' THEN q.user_id <> :user AND (q.mine OR {took_part})
+          WHEN 'question.undone' THEN
+              q.user_id <> :user AND (q.mine AND q.after ->> 'reopened' = 'true' OR {took_part})
+          ELSE q.mine OR :admin AND q.undecided END
+),
+newest AS (
+    SELECT * FROM (
+        SELECT DISTINCT ON (r.id) r.event_id, r.xid, r.action, r.at, r.actor, r.id AS question,
+               q.id IS NOT NULL AS stuck
+        FROM reached AS r
+        LEFT JOIN question AS q ON q.id = r.id AND r.may_be_stuck AND {able_left} + (
+            SELECT count(*) FROM decision AS d WHERE d.question_id = q.id AND d.verdict = 'approve') < q.quorum
+        WHERE r.mine OR q.id IS NOT NULL OR r.action IN ('question.commented', 'question.undone')
+        ORDER BY r.id, r.event_id DESC
+    ) AS n
+    ORDER BY n.event_id DESC LIMIT :most
+),
+seen AS (
+    SELECT g.below, g.still_open FROM news_read AS g JOIN membership AS m ON m.id = g.membership_id
+    WHERE m.tenant_id = :tenant AND m.user_id = :user
+)
+SELECT n.event_id AS id, n.action, n.at, n.actor, n.stuck,
+       NOT coalesce((SELECT n.xid < g.below AND n.xid <> all(g.still_open) FROM seen AS g), false) AS unread,
+       q.id AS question, q.kind, q.state, t.tool_name, s.name AS server, c.name AS client, q.params::text AS asked,
+       left(t.arguments::text, :arguments) AS arguments, q."group",
+       pg_snapshot_xmax(pg_current_snapshot())::text::bigint + event_shift() AS below,
+       array(SELECT x::text::bigint + event_shift() FROM pg_snapshot_xip(pg_current_snapshot()) AS x) AS still_open
+FROM newest AS n
+JOIN question AS q ON q.id = n.question
+JOIN task AS t ON t.id = q.task_id
+JOIN auth_context AS c ON c.id = t.context_id
+JOIN tool AS o ON o.id = t.tool_id
+JOIN server AS s ON s.id = o.server_id
+ORDER BY n.event_id DESC;
+
+-- write: read_news(tenant bigint, user bigint, below bigint, still_open bigint[]) -> rowcount
+-- A list that is older than what was read before changes nothing.
+INSERT INTO news_read AS r (membership_id, below, still_open)
+SELECT m.id, :below, :still_open FROM membership AS m WHERE m.tenant_id = :tenant AND m.user_id = :user
+ON CONFLICT (membership_id) DO UPDATE SET below = excluded.below, still_open = excluded.still_open
+WHERE r.below <= excluded.below;

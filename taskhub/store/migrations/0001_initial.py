@@ -2239,6 +2239,31 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="NewsRead",
+            fields=[
+                (
+                    "membership",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        related_name="+",
+                        serialize=False,
+                        to="store.membership",
+                    ),
+                ),
+                ("below", models.BigIntegerField()),
+                (
+                    "still_open",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.BigIntegerField(), db_default=[], size=None
+                    ),
+                ),
+            ],
+            options={
+                "db_table": "news_read",
+            },
+        ),
+        migrations.CreateModel(
             name="NoticeChoices",
             fields=[
                 (

@@ -6,7 +6,16 @@ from taskhub.store.models.feed import FeedConsumer
 from taskhub.store.models.notices import Delivery, Notice, NoticeAddress, NoticeChoices, Webhook
 from taskhub.store.models.oauth import Application, Consent, TokenFamily
 from taskhub.store.models.offers import Interest, Offer, Relay
-from taskhub.store.models.people import AccessToken, AuthContext, CodeUse, LearnedPatience, Membership, SignIn, Tenant
+from taskhub.store.models.people import (
+    AccessToken,
+    AuthContext,
+    CodeUse,
+    LearnedPatience,
+    Membership,
+    NewsRead,
+    SignIn,
+    Tenant,
+)
 from taskhub.store.models.permits import Permit
 from taskhub.store.models.rules import Bypass, DismissedProposal, RuleVersion
 from taskhub.store.models.servers import ConnectionTest, Server, Tool, ToolVersion
@@ -43,6 +52,7 @@ __all__ = [
     "Interest",
     "LearnedPatience",
     "Membership",
+    "NewsRead",
     "Notice",
     "NoticeAddress",
     "NoticeChoices",

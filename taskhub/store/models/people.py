@@ -55,6 +55,22 @@ class Membership(models.Model):
         return f"{self.user_id} is {self.role}"
 
 
+class NewsRead(models.Model):
+    """How far a person has read what reached them: the events of all transactions below a position, but for those that
+    were still open then. Gone with their membership."""
+
+    membership = models.OneToOneField(Membership, models.CASCADE, primary_key=True, related_name="+")
+    below = models.BigIntegerField()
+    still_open = ArrayField(models.BigIntegerField(), db_default=[])
+    """The positions of transactions below it that were open: their events are not read yet."""
+
+    class Meta:
+        db_table = "news_read"
+
+    def __str__(self) -> str:
+        return f"{self.membership_id} has read up to {self.below}"
+
+
 class SignIn(AbstractBaseSession):
     """A browser's Django session. Its key is the SHA-256 of the cookie's value. `user` is the person who signed in,
     or has typed the password and not yet a code; triggers delete the row when this person loses access."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from taskhub.console.views import (
+    absences,
     account,
     alike,
     applications,
@@ -70,6 +71,8 @@ urlpatterns = [
     path("accounts/factor/", factors.set_up, name="factor-set-up"),
     path("accounts/factor/codes", factors.renew_codes, name="factor-codes"),
     path("accounts/factor/remove", factors.remove, name="factor-remove"),
+    path("accounts/away/", absences.absence, name="absence"),
+    path("accounts/away/back", absences.back, name="absence-back"),
     path("accounts/notifications/", notifications.notifications, name="notifications"),
     path("accounts/notifications/<str:channel>/", notifications.address, name="address"),
     path("accounts/notifications/<str:channel>/again", notifications.again, name="address-again"),

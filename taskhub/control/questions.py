@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from django.conf import settings
@@ -11,6 +12,7 @@ from django.conf import settings
 from taskhub.control.caller import Caller
 from taskhub.control.factors import has_confirmed, own_factor
 from taskhub.core.errors import Invalid, NotFound
+from taskhub.core.records import Actor
 from taskhub.core.states import Door, QuestionKind
 from taskhub.domain.questions import answer, inbox, previews, rulings
 from taskhub.domain.questions.answer import AnswerOutcome, EditOutcome
@@ -22,6 +24,8 @@ from taskhub.lib.signs import without_invisible
 
 _SEARCHED: Final = 10_000
 """The most approvals among which those that were selected are looked for."""
+_MAX_NAME: Final = 255
+"""Characters of an actor's name on record."""
 _TYPE_A_CODE: Final = "To approve this call, type a code of your second factor."
 _STILL_RUNNING: Final = "The preview is still running: wait until it is here, then decide."
 
@@ -71,7 +75,7 @@ def decide_approval(
         item.task_id,
         item.question,
         approve=approve,
-        actor=caller.because(reason),
+        actor=_decider(caller, item, reason),
         undo_seconds=_undo_seconds(caller),
     )
     if outcome is AnswerOutcome.BARRED:
@@ -136,6 +140,14 @@ def undoable(caller: Caller, items: Sequence[InboxItem]) -> tuple[Undoable, ...]
     return () if person is None else answer.undoable([item.task_id for item in items], person.user_id)
 
 
+def _decider(caller: Caller, item: InboxItem, reason: str) -> Actor:
+    """Who decides, as it is recorded: of a deputy, for whom."""
+    actor = caller.because(reason)
+    if item.acts_for is None:
+        return actor
+    return replace(actor, name=f"{actor.name} for {item.acts_for_name}"[:_MAX_NAME], for_user_id=item.acts_for)
+
+
 def _undo_seconds(caller: Caller) -> float:
     in_console = caller.person is not None and caller.actor.door is Door.WEB
     return float(settings.TASKHUB_UNDO_SECONDS) if in_console else 0.0
@@ -171,7 +183,7 @@ def check_edit(caller: Caller, item: InboxItem, arguments: dict[str, Any]) -> Pr
     `edit_call`."""
     if not may_edit(item):
         raise Invalid("The rule that asked does not let anybody edit the arguments of this call.")
-    return edits.proposal(item.task_id, item.question, arguments, by=caller.actor.name)
+    return edits.proposal(item.task_id, item.question, arguments, by=_decider(caller, item, "").name)
 
 
 def may_edit(item: InboxItem) -> bool:
@@ -200,13 +212,14 @@ def edit_call(
     if item.asking.second_factor or proposed.asking.second_factor:
         _check_factor(caller)
     group, person = proposed.approval.group, caller.person
-    votes = not group or person is None or group in person.groups
+    actor = _decider(caller, item, reason)
+    votes = not group or person is None or group in person.groups or actor.for_user_id is not None
     outcome = edits.edit_call(
         item.task_id,
         item.question,
         proposed,
         votes=votes,
-        actor=caller.because(reason),
+        actor=actor,
         undo_seconds=_undo_seconds(caller),
     )
     if outcome is EditOutcome.BARRED:
@@ -278,7 +291,7 @@ def closed_to(caller: Caller, item: InboxItem) -> AnswerOutcome | None:
             return None
         case Obstacle.CLOSED:
             return AnswerOutcome.LATE
-        case Obstacle.DECIDED:
+        case Obstacle.DECIDED | Obstacle.DEPUTY:
             return AnswerOutcome.TWICE
     raise caller.refused(what, why_not(caller, item))
 
@@ -290,6 +303,7 @@ def why_not(caller: Caller, item: InboxItem) -> str:
         Obstacle.NONE: "",
         Obstacle.CLOSED: "",
         Obstacle.DECIDED: f"You have decided. {item.approvals} of {item.quorum} approvals so far.",
+        Obstacle.DEPUTY: f"Your deputy has decided this for you. {item.approvals} of {item.quorum} approvals so far.",
         Obstacle.CLIENT: "This question is for the client that made the call. People only watch it.",
         Obstacle.ROLE: (
             f"A server is authorized for everyone by an admin; your role is {role}."

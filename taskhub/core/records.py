@@ -19,7 +19,8 @@ from taskhub.core.states import Audience, Door, OfferKind, QuestionKind, Questio
 @dataclass(frozen=True, slots=True)
 class Actor:
     """The person, client or process that does something, as the audit log names it. `address` is the peer's. `factor`:
-    the record of the second factor that the person confirmed a moment ago, if they did."""
+    the record of the second factor that the person confirmed a moment ago, if they did. `for_user_id`: the person who
+    is away, for whom they decide as a deputy; `name` says so then."""
 
     name: str
     door: Door
@@ -28,6 +29,7 @@ class Actor:
     context_id: int | None = None
     reason: str = ""
     factor: int | None = None
+    for_user_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from taskhub.store.statements import Statement
 
 R = TypeVar("R")
 
-_REFUSALS = {"TH001", "TH002", "TH003", "TH004", "TH005", "TH006", "TH007", "TH013", "TH016", "TH018"}
+_REFUSALS = {"TH001", "TH002", "TH003", "TH004", "TH005", "TH006", "TH007", "TH013", "TH016", "TH018", "TH019"}
 
 
 def who(actor: Actor) -> str:
@@ -30,6 +30,8 @@ def who(actor: Actor) -> str:
     }
     if actor.factor is not None:
         found["factor"] = actor.factor
+    if actor.for_user_id is not None:
+        found["for"] = actor.for_user_id
     return jsonx.encode(found).decode()
 
 

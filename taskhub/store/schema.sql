@@ -193,6 +193,14 @@ CREATE TABLE public.outbound (
     CONSTRAINT outbound_state_known CHECK ((((state)::text = ANY ((ARRAY['open'::character varying, 'answered'::character varying, 'withdrawn'::character varying])::text[])) OR (page AND ((state)::text = ANY ((ARRAY['offered'::character varying, 'accepted'::character varying])::text[])))))
 );
 
+CREATE TABLE public.absence (
+    membership_id bigint NOT NULL,
+    until timestamp with time zone NOT NULL,
+    named_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    deputy_id bigint,
+    CONSTRAINT absence_deputy_is_another CHECK (((deputy_id IS NULL) OR (NOT ((deputy_id = membership_id) AND (deputy_id IS NOT NULL)))))
+);
+
 CREATE TABLE public.access_token (
     id bigint NOT NULL,
     digest bytea NOT NULL,
@@ -350,7 +358,9 @@ CREATE TABLE public.decision (
     undo_until timestamp with time zone,
     context_id bigint,
     user_id integer,
+    for_user_id integer,
     question_id bigint NOT NULL,
+    CONSTRAINT decision_for_another CHECK (((for_user_id IS NULL) OR ((user_id IS NOT NULL) AND (NOT ((for_user_id = user_id) AND (for_user_id IS NOT NULL) AND (user_id IS NOT NULL)))))),
     CONSTRAINT decision_verdict_known CHECK (((verdict)::text = ANY ((ARRAY['approve'::character varying, 'reject'::character varying, 'allow'::character varying, 'deny'::character varying, 'accept'::character varying, 'decline'::character varying, 'cancel'::character varying, 'answer'::character varying, 'ran'::character varying, 'unrun'::character varying])::text[])))
 );
 
@@ -598,7 +608,6 @@ CREATE TABLE public.notice_choices (
     quiet_from time without time zone,
     quiet_until time without time zone,
     zone character varying(64) DEFAULT 'UTC'::character varying NOT NULL,
-    away_until timestamp with time zone,
     CONSTRAINT notice_choices_pace_known CHECK ((((daily_at IS NULL) AND ((pace)::text = 'soon'::text)) OR ((daily_at IS NOT NULL) AND ((pace)::text = 'daily'::text)))),
     CONSTRAINT notice_choices_quiet_ends CHECK ((((quiet_from IS NULL) AND (quiet_until IS NULL)) OR ((quiet_from IS NOT NULL) AND (quiet_until IS NOT NULL) AND (NOT ((quiet_from = quiet_until) AND (quiet_from IS NOT NULL) AND (quiet_until IS NOT NULL))))))
 );
@@ -1247,6 +1256,9 @@ ALTER TABLE ONLY public.event ATTACH PARTITION public.event_1 FOR VALUES FROM (M
 
 ALTER TABLE ONLY public.event ALTER COLUMN id SET DEFAULT nextval('public.event_id_seq'::regclass);
 
+ALTER TABLE ONLY public.absence
+    ADD CONSTRAINT absence_pkey PRIMARY KEY (membership_id);
+
 ALTER TABLE ONLY public.access_token
     ADD CONSTRAINT access_token_digest_unique UNIQUE (digest);
 
@@ -1507,6 +1519,8 @@ ALTER TABLE ONLY public.worker
 ALTER TABLE ONLY public.worker
     ADD CONSTRAINT worker_pkey PRIMARY KEY (id);
 
+CREATE INDEX absence_deputy_id_fccda753 ON public.absence USING btree (deputy_id);
+
 CREATE INDEX access_token_context_id_13ad2c15 ON public.access_token USING btree (context_id);
 
 CREATE INDEX application_registration_id_b751f713 ON public.application USING btree (registration_id);
@@ -1522,6 +1536,8 @@ CREATE INDEX consent_application_id_4a02fb7e ON public.consent USING btree (appl
 CREATE INDEX consent_user_id_7de67718 ON public.consent USING btree (user_id);
 
 CREATE INDEX decision_context_id_61084668 ON public.decision USING btree (context_id);
+
+CREATE UNIQUE INDEX decision_one_for_person ON public.decision USING btree (question_id, for_user_id) WHERE (for_user_id IS NOT NULL);
 
 CREATE UNIQUE INDEX decision_one_per_person ON public.decision USING btree (question_id, user_id) WHERE (user_id IS NOT NULL);
 
@@ -1703,6 +1719,8 @@ CREATE INDEX upstream_session_server_id_0c2dbd74 ON public.upstream_session USIN
 
 CREATE INDEX worker_name_b0f1579c_like ON public.worker USING btree (name varchar_pattern_ops);
 
+CREATE TRIGGER absence_guard BEFORE INSERT OR UPDATE ON public.absence FOR EACH ROW EXECUTE FUNCTION public.absence_guard();
+
 CREATE TRIGGER auth_user_admin_disabled AFTER UPDATE OF is_active ON public.auth_user FOR EACH ROW WHEN ((old.is_active AND (NOT new.is_active))) EXECUTE FUNCTION public.auth_user_keeps_admin();
 
 CREATE TRIGGER auth_user_announced AFTER DELETE OR UPDATE OF is_active ON public.auth_user FOR EACH STATEMENT EXECUTE FUNCTION public.announce_people();
@@ -1718,6 +1736,8 @@ CREATE TRIGGER bypass_no_truncate BEFORE TRUNCATE ON public.bypass FOR EACH STAT
 CREATE TRIGGER decision_append_only BEFORE UPDATE ON public.decision FOR EACH ROW EXECUTE FUNCTION public.append_only();
 
 CREATE TRIGGER decision_has_factor BEFORE INSERT ON public.decision FOR EACH ROW WHEN ((((new.verdict)::text = 'approve'::text) AND ((new.second_factor)::text = ''::text))) EXECUTE FUNCTION public.decision_has_factor();
+
+CREATE TRIGGER decision_of_deputy BEFORE INSERT ON public.decision FOR EACH ROW WHEN ((new.user_id IS NOT NULL)) EXECUTE FUNCTION public.decision_of_deputy();
 
 CREATE TRIGGER decision_sees_preview BEFORE INSERT ON public.decision FOR EACH ROW WHEN (((new.verdict)::text = 'approve'::text)) EXECUTE FUNCTION public.decision_sees_preview();
 
@@ -1809,6 +1829,12 @@ CREATE TRIGGER task_record_new AFTER INSERT ON public.task REFERENCING NEW TABLE
 
 CREATE TRIGGER task_tells_edited BEFORE UPDATE ON public.task FOR EACH ROW WHEN (((new.edited IS NOT NULL) AND (old.ended_at IS NULL) AND (new.ended_at IS NOT NULL))) EXECUTE FUNCTION public.task_tells_edited();
 
+ALTER TABLE ONLY public.absence
+    ADD CONSTRAINT absence_deputy_id_fccda753_fk_membership_id FOREIGN KEY (deputy_id) REFERENCES public.membership(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.absence
+    ADD CONSTRAINT absence_membership_id_6a836b99_fk_membership_id FOREIGN KEY (membership_id) REFERENCES public.membership(id) DEFERRABLE INITIALLY DEFERRED;
+
 ALTER TABLE ONLY public.access_token
     ADD CONSTRAINT access_token_context_id_13ad2c15_fk_auth_context_id FOREIGN KEY (context_id) REFERENCES public.auth_context(id) DEFERRABLE INITIALLY DEFERRED;
 
@@ -1844,6 +1870,9 @@ ALTER TABLE ONLY public.consent
 
 ALTER TABLE ONLY public.decision
     ADD CONSTRAINT decision_context_id_61084668_fk_auth_context_id FOREIGN KEY (context_id) REFERENCES public.auth_context(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.decision
+    ADD CONSTRAINT decision_for_user_id_9e73822e_fk_auth_user_id FOREIGN KEY (for_user_id) REFERENCES public.auth_user(id) DEFERRABLE INITIALLY DEFERRED;
 
 ALTER TABLE ONLY public.decision
     ADD CONSTRAINT decision_question_id_9b233cf0_fk_question_id FOREIGN KEY (question_id) REFERENCES public.question(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime, time
 
 import pytest
 from django.conf import LazySettings
@@ -26,7 +26,6 @@ GIVEN = {
     "quiet_from": "",
     "quiet_until": "",
     "zone": "Europe/Berlin",
-    "away_until": "",
 }
 
 
@@ -87,7 +86,6 @@ def test_what_is_for_administrators_they_alone_choose(tenant: Tenant) -> None:
 
 
 def test_what_is_chosen_is_stored_and_shown(ada: Client) -> None:
-    away = (datetime.now(UTC) + timedelta(days=3)).replace(microsecond=0, second=0, tzinfo=None)
     wanted = {
         **GIVEN,
         "pace": "daily",
@@ -95,15 +93,13 @@ def test_what_is_chosen_is_stored_and_shown(ada: Client) -> None:
         "quiet_from": "22:00",
         "quiet_until": "07:00",
         "zone": "UTC",
-        "away_until": away.isoformat(),
     }
     told = ada.post(PAGE, wanted, follow=True).content.decode()
     assert "Saved." in words(told)
     row = NoticeChoices.objects.get()
     assert (row.kinds, row.pace) == (["approval.asked"], "daily")
     assert (row.daily_at, row.quiet_from, row.quiet_until) == (time(8, 30), time(22), time(7))
-    assert row.away_until == away.replace(tzinfo=UTC)
-    for value in ("08:30", "22:00", "07:00", f"{away:%Y-%m-%dT%H:%M}"):
+    for value in ("08:30", "22:00", "07:00"):
         assert f'value="{value}"' in told
     assert Event.objects.get(action="notices.chosen").after["pace"] == "daily"
 
@@ -146,9 +142,6 @@ BAD = (
     ({"quiet_from": "07:00", "quiet_until": "07:00"}, "quiet_until"),
     ({"zone": "Mars/Olympus"}, "zone"),
     ({"zone": "../../etc/passwd"}, "zone"),
-    ({"away_until": "tomorrow"}, "away_until"),
-    ({"away_until": "9999-01-01T00:00"}, "away_until"),
-    ({"away_until": "2999-01-01T00:00"}, "away_until"),
 )
 
 

@@ -205,6 +205,11 @@ USE_CASES: dict[str, tuple[set[str], UseCase]] = {
     "audit.begin_export": ({"auditor", "admin"}, lambda by, on: audit.begin_export(by, form="csv", query={})),
 }
 OF_ONE = {
+    "absences.own_absence",
+    "absences.stands_in_for",
+    "absences.possible_deputies",
+    "absences.go_away",
+    "absences.come_back",
     "applications.revoke_consent",
     "applications.revoke_own_consent",
     "credentials.authorize_for_all",
@@ -234,7 +239,8 @@ OF_ONE = {
     "rules.proposal",
     "rules.dismiss_proposal",
 }
-"""Tried where a consent is made, a grant, a factor, or many approvals: tests/domain/oauth, and in tests/console the
+"""Tried where a consent is made, a grant, a factor, or many approvals: tests/domain/oauth,
+tests/domain/questions/test_deputies.py, and in tests/console the
 tests of applications' pages, of servers' OAuth, of factors and of rules that are proposed."""
 READS = {
     "webhooks.list_webhooks",

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, time
+from datetime import time
 from typing import Any, Final
-from zoneinfo import ZoneInfo
 
 from django import forms
 
@@ -24,10 +23,6 @@ class _TimeInput(forms.TextInput):
     input_type = "time"
 
 
-class _MomentInput(forms.TextInput):
-    input_type = "datetime-local"
-
-
 class OfDay(Typed):
     """A time of day; `None` for an empty input."""
 
@@ -43,26 +38,6 @@ class OfDay(Typed):
             return time.fromisoformat(text).replace(second=0, microsecond=0, tzinfo=None)
         except ValueError:
             raise forms.ValidationError("Give a time of day, such as 22:00.") from None
-
-
-class Moment(Typed):
-    """A date and time without a zone; `None` for an empty input."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(longest=32, widget=_MomentInput, **options)
-
-    def clean(self, value: Any) -> datetime | None:
-        """The time as it was typed."""
-        text = self.to_python(value)
-        if not text:
-            return None
-        try:
-            found = datetime.fromisoformat(text)
-        except ValueError:
-            raise forms.ValidationError("Give a date and a time.") from None
-        if not 2 <= found.year <= 9998:  # in the zone, it still has to be a time
-            raise forms.ValidationError("Give a date and a time.")
-        return found.replace(tzinfo=None)
 
 
 class AddressForm(ConsoleForm):
@@ -91,9 +66,6 @@ class ChoicesForm(ConsoleForm):
     quiet_from = OfDay(label="Quiet from", help_text="What comes then is sent when it ends. Empty: never quiet.")
     quiet_until = OfDay(label="Quiet until")
     zone = picked([(name, name) for name in zones()], label="Time zone of these times")
-    away_until = Moment(
-        label="Away until", help_text="No message before. Then one tells what still waits. Empty: not away."
-    )
 
     def __init__(self, data: Any = None, *, admin: bool = False, **options: Any) -> None:
         """`admin`: whether the person may get what is for administrators."""
@@ -105,7 +77,6 @@ class ChoicesForm(ConsoleForm):
     @classmethod
     def of(cls, choices: Choices, *, admin: bool = False) -> ChoicesForm:
         """The form with what holds now."""
-        away = choices.away_until if choices.away_until and choices.away_until > datetime.now(UTC) else None
         return cls(
             admin=admin,
             initial={
@@ -115,7 +86,6 @@ class ChoicesForm(ConsoleForm):
                 "quiet_from": _clock(choices.quiet_from),
                 "quiet_until": _clock(choices.quiet_until),
                 "zone": choices.zone,
-                "away_until": f"{away.astimezone(ZoneInfo(choices.zone)):%Y-%m-%dT%H:%M}" if away else "",
             },
         )
 
@@ -123,7 +93,6 @@ class ChoicesForm(ConsoleForm):
     def choices(self) -> Choices:
         """What the person wants. Raises `Invalid` for an unknown time zone."""
         given: dict[str, Any] = self.cleaned_data
-        away = given["away_until"]
         if given["zone"] not in zones():
             raise Invalid("Choose a time zone.", field="zone")
         return Choices(
@@ -133,7 +102,6 @@ class ChoicesForm(ConsoleForm):
             quiet_from=given["quiet_from"],
             quiet_until=given["quiet_until"],
             zone=given["zone"],
-            away_until=away.replace(tzinfo=ZoneInfo(given["zone"])).astimezone(UTC) if away else None,
         )
 
 

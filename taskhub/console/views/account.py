@@ -6,7 +6,6 @@ from django.conf import settings
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect
-from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from taskhub.console import query
@@ -17,6 +16,7 @@ from taskhub.console.htmx import partial_or_page
 from taskhub.console.requests import ConsoleRequest
 from taskhub.console.views.factors import password_first
 from taskhub.console.views.settings import PERMISSION_WORDS
+from taskhub.control.absences import own_absence, stands_in_for
 from taskhub.control.applications import revoke_own_consent
 from taskhub.control.factors import own_factor
 from taskhub.control.notifications import own_addresses, own_choices
@@ -55,7 +55,8 @@ def account(request: ConsoleRequest) -> HttpResponse:
             "choices": choices,
             "places": [(WORDS[channel], own) for channel, own in addresses.items() if is_on(channel)],
             "reached": bool(choices.kinds) and any(own.address for channel, own in addresses.items() if is_on(channel)),
-            "away": choices.away_until is not None and choices.away_until > timezone.now(),
+            "away": own_absence(request.caller),
+            "standing_in": stands_in_for(request.caller),
             "asking": factor and asking,
             "on": settings.TASKHUB_OAUTH,
             "resource": resource_of(request),

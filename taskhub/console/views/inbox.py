@@ -543,7 +543,10 @@ def _settled(
     if outcome in (AnswerOutcome.LATE, AnswerOutcome.TWICE, AnswerOutcome.UNKNOWN):
         tell = messages.info
         item = questions.find_question(request.caller, item.id)
-        words = "You have already decided this." if outcome is AnswerOutcome.TWICE else f"{closed_words(item)}."
+        words = f"{closed_words(item)}."
+        if outcome is AnswerOutcome.TWICE:
+            by_deputy = item.obstacle is Obstacle.DEPUTY
+            words = "Your deputy has already decided this." if by_deputy else "You have already decided this."
     call = f"{item.tool_name} ({item.called})" if item.called else item.tool_name
     tell(request, f"{call} for {item.client}: {words}", extra_tags=tags(item.public_id, undoable))
     queue = queue_of(request)

@@ -18,10 +18,12 @@ class Shape(NamedTuple):
 
 
 _TASK: Final = "state message epoch"
-_VERDICT: Final = "key kind edited? arguments_sha256? definition_sha256? call_sha256? preview_sha256? second_factor?"
+_VERDICT: Final = (
+    "key kind for? edited? arguments_sha256? definition_sha256? call_sha256? preview_sha256? second_factor?"
+)
 _GIVEN: Final = "headers? environment? directory? own_process? connect_seconds? calls_at_once? review? pinned?"
 _WEBHOOK: Final = "origin kinds client"
-_CHOICES: Final = "kinds pace daily_at quiet zone away_until"
+_CHOICES: Final = "kinds pace daily_at quiet zone"
 _REACHED: Final = "channel address pending"
 _APPLICATION: Final = "client_id name type redirects"
 
@@ -65,8 +67,10 @@ EVENTS: Final[dict[str, Shape]] = {
         "A question was opened: to people, to the client, or to either, by `audience`.",
         after="key kind audience quorum group?",
     ),
-    "question.approve": Shape("A person approved the call.", after=_VERDICT),
-    "question.reject": Shape("A person rejected the call.", after=_VERDICT),
+    "question.approve": Shape(
+        "A person approved the call. `for`: for whom they did, as the deputy of somebody who is away.", after=_VERDICT
+    ),
+    "question.reject": Shape("A person rejected the call; `for` as above.", after=_VERDICT),
     "question.accept": Shape("A form was filled in, or a page visited.", after=_VERDICT),
     "question.decline": Shape("A form was declined.", after=_VERDICT),
     "question.cancel": Shape("A form was dismissed.", after=_VERDICT),
@@ -86,7 +90,7 @@ EVENTS: Final[dict[str, Shape]] = {
     "question.edited": Shape(
         "A person changed arguments of a call that waits for approval: `edited` names those that differ from what the"
         " client sent. The question `key` is closed; `asked` is the one about the call as it is now.",
-        after="key kind asked edited arguments_sha256? definition_sha256? call_sha256?",
+        after="key kind asked edited for? arguments_sha256? definition_sha256? call_sha256?",
     ),
     "question.undecided": Shape(
         "Nobody decided an approval in time. What the rule says then, and no person, was done: `otherwise` is `deny`,"
@@ -232,6 +236,12 @@ EVENTS: Final[dict[str, Shape]] = {
     "person.disabled": Shape("A person may not sign in.", "active", "active"),
     "person.password.set": Shape("An admin gave a person a new password."),
     "person.password.changed": Shape("A person chose a new password."),
+    "person.away": Shape(
+        "A person said until when they are away, and who is their deputy: empty for nobody.",
+        "until deputy",
+        "until deputy",
+    ),
+    "person.back": Shape("A person said that they are back: nobody decides for them any more.", "until deputy"),
     "person.factor.added": Shape("A person set up a second factor.", after="factor codes"),
     "person.factor.removed": Shape(
         "A person has a second factor no more: they removed it, or an admin did.", before="factor"

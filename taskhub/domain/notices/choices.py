@@ -20,7 +20,6 @@ from taskhub.store.models import Membership, NoticeChoices
 
 PACE_SECONDS: Final = 60.0
 """A person gets one message on a channel in this time at most."""
-AWAY_DAYS: Final = 366
 SOON, DAILY = "soon", "daily"
 
 _LOCK = statements.rowcount("lock_addresses")
@@ -30,7 +29,8 @@ _AGAIN = statements.rowcount("look_again")
 @dataclass(frozen=True, slots=True)
 class Choices:
     """What a person wants. `pace`: `soon`, or `daily` at `daily_at`. Quiet from one time of day until another, perhaps
-    of the next day; `None` where it is never quiet. Times of day are meant in `zone`."""
+    of the next day; `None` where it is never quiet. Times of day are meant in `zone`. `away_until` is stored as their
+    absence (`domain.people.absences`)."""
 
     kinds: Sequence[str] = tuple(PERSONAL)
     pace: str = SOON
@@ -102,7 +102,7 @@ def choose(*, tenant_id: int, user_id: int, choices: Choices, actor: Actor) -> N
         row.kinds = [kind for kind in PERSONAL if kind in choices.kinds]
         row.pace, row.daily_at = choices.pace, choices.daily_at if choices.pace == DAILY else None
         row.quiet_from, row.quiet_until = choices.quiet_from, choices.quiet_until
-        row.zone, row.away_until = choices.zone, choices.away_until
+        row.zone = choices.zone
         row.save()
         after = _shown(row)
         if before != after:
@@ -150,12 +150,10 @@ def _check(choices: Choices) -> None:
         raise Invalid("Quiet hours end at another time than they begin.", field="quiet_until")
     if choices.zone not in zones():
         raise Invalid(f"There is no time zone named {choices.zone[:64]!r}.", field="zone")
-    if choices.away_until is not None and choices.away_until > datetime.now(UTC) + timedelta(days=AWAY_DAYS):
-        raise Invalid(f"You can be away for {AWAY_DAYS} days at most.", field="away_until")
 
 
 def _choices(row: NoticeChoices) -> Choices:
-    return Choices(tuple(row.kinds), row.pace, row.daily_at, row.quiet_from, row.quiet_until, row.zone, row.away_until)
+    return Choices(tuple(row.kinds), row.pace, row.daily_at, row.quiet_from, row.quiet_until, row.zone)
 
 
 def _shown(row: NoticeChoices) -> dict[str, Any]:
@@ -166,7 +164,6 @@ def _shown(row: NoticeChoices) -> dict[str, Any]:
         "daily_at": _clock(row.daily_at),
         "quiet": [_clock(row.quiet_from), _clock(row.quiet_until)] if row.quiet_from else [],
         "zone": row.zone,
-        "away_until": row.away_until.isoformat() if row.away_until else "",
     }
 
 

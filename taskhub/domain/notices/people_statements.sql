@@ -5,8 +5,12 @@
 -- people at once. Columns: m (membership), u (auth_user), q (question).
 /* fragment: may_decide
 q.kind = 'approval' AND q.closed_at IS NULL AND u.is_active AND m.role = any(:roles)
-    AND (q."group" = '' OR q."group" = any(m.groups))
-    AND NOT EXISTS (SELECT FROM decision AS d WHERE d.question_id = q.id AND d.user_id = m.user_id)
+    AND (q."group" = '' OR q."group" = any(m.groups)
+         OR EXISTS (SELECT FROM absence AS s WHERE s.deputy_id = m.id AND s.until > statement_timestamp())
+         AND th_acts_for(q.id, m.user_id) IS NOT NULL)
+    AND NOT EXISTS (
+        SELECT FROM decision AS d
+        WHERE d.question_id = q.id AND (d.user_id = m.user_id OR d.for_user_id = m.user_id))
     AND CASE WHEN q.called_at IS NULL OR q.due_at < statement_timestamp()
                   OR q.params #>> '{decided,not_requester}' = 'true'
                   OR q.called_at < greatest(m.granted_at, m.governed_at) THEN th_barred(q.id, m.user_id) = ''
@@ -21,7 +25,7 @@ q.kind = 'approval' AND q.closed_at IS NULL AND (
         SELECT FROM membership AS a JOIN auth_user AS p ON p.id = a.user_id
         WHERE a.tenant_id = q.tenant_id AND p.is_active AND a.role = any(:roles)
           AND (q."group" = '' OR q."group" = any(a.groups)) AND th_barred(q.id, a.user_id) = ''
-          AND NOT EXISTS (SELECT FROM decision AS d WHERE d.question_id = q.id AND d.user_id = a.user_id)
+          AND NOT th_voted(q.id, a.user_id)
           AND (NOT th_needs_factor(q.params) OR EXISTS (
               SELECT FROM mfa_authenticator AS f WHERE f.user_id = a.user_id AND f.type <> 'recovery_codes'))
         LIMIT q.quorum
@@ -132,7 +136,9 @@ SELECT exists(SELECT n.id FROM notice AS n WHERE {takeable});
 -- to confirm an address, else one that was tried before; only then what is in no message yet. Their addresses are
 -- locked until the transaction ends; one for whom another worker is taking a message is left out.
 SELECT g.membership_id, a.id AS address_id, m.tenant_id, m.user_id, u.username, a.address, a.pending, g.kinds, g.pace,
-       g.daily_at, g.quiet_from, g.quiet_until, g.zone, g.away_until, a.sent_at, f.kind, f.message, f.queued_at
+       g.daily_at, g.quiet_from, g.quiet_until, g.zone,
+       (SELECT s.until FROM absence AS s WHERE s.membership_id = g.membership_id) AS away_until,
+       a.sent_at, f.kind, f.message, f.queued_at
 FROM notice_address AS a
 JOIN notice_choices AS g ON g.membership_id = a.choices_id
 JOIN membership AS m ON m.id = g.membership_id

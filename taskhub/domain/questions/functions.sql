@@ -12,18 +12,6 @@ LANGUAGE sql STABLE AS $$
     FROM task t JOIN tool o ON o.id = t.tool_id JOIN server s ON s.id = o.server_id WHERE t.id = p_task
 $$;
 
--- Whether enough of the people who approved the call may still approve it: by their role, and by their group if one was
--- asked. True also if the rule itself let the call run, because nobody decided in time (th_decide_undecided).
-CREATE OR REPLACE FUNCTION th_still_approved(asked question) RETURNS boolean LANGUAGE sql STABLE AS $$
-    SELECT count(*) FILTER (WHERE d.verdict = 'approve') >= asked.quorum
-        OR count(*) FILTER (WHERE d.verdict = 'allow') > 0
-    FROM decision d
-    WHERE d.question_id = asked.id AND d.verdict IN ('approve', 'allow') AND (d.door NOT IN ('web', 'api') OR EXISTS (
-        SELECT FROM membership m JOIN auth_user u ON u.id = m.user_id
-        WHERE m.tenant_id = asked.tenant_id AND m.user_id = d.user_id AND u.is_active
-          AND m.role IN ('approver', 'admin') AND (asked."group" = '' OR asked."group" = ANY (m.groups))))
-$$;
-
 -- The object with this member set to `value`. As `json`, so that nothing else in it changes.
 CREATE OR REPLACE FUNCTION th_with(object json, member text, value json) RETURNS json LANGUAGE sql IMMUTABLE AS $$
     SELECT json_object_agg(p.key, p.value) FROM (
@@ -329,10 +317,10 @@ END $$;
 -- Stores one answer. Returns the outcome: 'answered', 'counted' (an approval below the quorum), 'late' (the question
 -- was closed before, or passed on from clients to people), 'passed on' (a client's program declined by itself, and by
 -- the tool's policy people are asked then: the question stays open), 'twice' (this person has decided already),
--- 'barred' (this person may not decide it: th_barred), 'previewing' (nobody can approve before its preview has ended),
--- 'unconfirmed' (who approves it has to confirm a second factor: th_confirmed) or 'unknown' (no such question). The
--- first valid answer wins, because every change locks the task row first. The event contains the digests of the
--- arguments and the tool's definition.
+-- 'barred' (this person may not decide it: th_barred, or not as the deputy of the other: th_stands_in), 'previewing'
+-- (nobody can approve before its preview has ended), 'unconfirmed' (who approves it has to confirm a second factor:
+-- th_confirmed) or 'unknown' (no such question). The first valid answer wins, because every change locks the task row
+-- first. The event contains the digests of the arguments and the tool's definition.
 -- Who decides on an approval may undo that for p_undo seconds (undo_decision). Until then no worker takes the task: a
 -- call that was approved does not run, and the caller of one that was rejected is not told. A call that its client
 -- makes itself, or whose tool waits in a worker, cannot be held, so its decision cannot be undone.
@@ -349,8 +337,10 @@ DECLARE
     arguments bytea;
     factor text := '';
     undo_until timestamptz;
+    stands_for bigint;
 BEGIN
     PERFORM set_config('th.who', p_who, true);
+    stands_for := th_who('for')::bigint;
     SELECT id, state, lease_until, arguments_digest, tool_digest, tenant_id, context_id, tool_name, tool_id, revision,
            edited
     INTO owner FROM task WHERE id = p_task FOR UPDATE;
@@ -374,10 +364,10 @@ BEGIN
        AND EXISTS (SELECT 1 FROM decision WHERE question_id = asked.id AND context_id IS NOT NULL) THEN
         RETURN 'late';
     END IF;
-    IF p_user IS NOT NULL AND EXISTS (SELECT 1 FROM decision WHERE question_id = asked.id AND user_id = p_user) THEN
+    IF th_voted(asked.id, p_user) THEN
         RETURN 'twice';
     END IF;
-    IF th_barred(asked.id, p_user) <> '' THEN
+    IF th_barred(asked.id, p_user) <> '' OR NOT th_as_deputy(asked.id, p_user, stands_for) THEN
         RETURN 'barred';
     END IF;
     IF asked.previewing AND p_verdict = 'approve' THEN
@@ -403,11 +393,11 @@ BEGIN
        AND NOT EXISTS (SELECT FROM question WHERE task_id = p_task AND state = 'open' AND id <> asked.id) THEN
         undo_until := clock_timestamp() + make_interval(secs => p_undo);
     END IF;
-    INSERT INTO decision (question_id, actor, user_id, context_id, verdict, reason, arguments_digest, call_digest,
-                          preview_digest, second_factor, door, at, undo_until)
-    VALUES (asked.id, coalesce(th_who('name'), session_user), p_user, p_context, p_verdict, left(why, 1024), arguments,
-            asked.call_digest, asked.preview_digest, factor, coalesce(th_who('door'), 'sql'), clock_timestamp(),
-            undo_until);
+    INSERT INTO decision (question_id, actor, user_id, for_user_id, context_id, verdict, reason, arguments_digest,
+                          call_digest, preview_digest, second_factor, door, at, undo_until)
+    VALUES (asked.id, coalesce(th_who('name'), session_user), p_user, stands_for, p_context, p_verdict,
+            left(why, 1024), arguments, asked.call_digest, asked.preview_digest, factor,
+            coalesce(th_who('door'), 'sql'), clock_timestamp(), undo_until);
     INSERT INTO event (tenant_id, task_id, action, actor, door, address, context_id, user_id, target, reason, after)
     VALUES (owner.tenant_id, owner.id, 'question.' || p_verdict, coalesce(th_who('name'), session_user),
             coalesce(th_who('door'), 'sql'), coalesce(th_who('address'), ''), owner.context_id, p_user,
@@ -416,8 +406,9 @@ BEGIN
                    jsonb_build_object('edited', (asked.edited -> 'names')::jsonb) END
             || th_digests(arguments, coalesce(asked.definition_digest, owner.tool_digest),
                           call => asked.call_digest)
-            || jsonb_strip_nulls(jsonb_build_object('preview_sha256', encode(asked.preview_digest, 'hex'),
-                                                    'second_factor', nullif(factor, ''))));
+            || jsonb_strip_nulls(jsonb_build_object(
+                'preview_sha256', encode(asked.preview_digest, 'hex'), 'second_factor', nullif(factor, ''),
+                'for', (SELECT u.username FROM auth_user u WHERE u.id = stands_for))));
     IF passed_on THEN
         INSERT INTO event (tenant_id, task_id, action, actor, door, context_id, target, reason, before, after)
         VALUES (owner.tenant_id, owner.id, 'question.passed.on', 'policy', 'policy', owner.context_id, owner.tool_name,
@@ -497,10 +488,10 @@ BEGIN
     IF asked.state <> 'open' THEN
         RETURN 'late';
     END IF;
-    IF p_user IS NOT NULL AND EXISTS (SELECT 1 FROM decision WHERE question_id = asked.id AND user_id = p_user) THEN
+    IF th_voted(asked.id, p_user) THEN
         RETURN 'twice';
     END IF;
-    IF th_barred(asked.id, p_user) <> '' THEN
+    IF th_barred(asked.id, p_user) <> '' OR NOT th_as_deputy(asked.id, p_user, th_who('for')::bigint) THEN
         RETURN 'barred';
     END IF;
     IF (th_needs_factor(asked.params) OR th_needs_factor(wanted -> 'params')) AND th_confirmed(p_user) = '' THEN
@@ -520,6 +511,8 @@ BEGIN
            owner.tool_name, left(p_reason, 1024), jsonb_build_object(
                'key', p_key, 'kind', 'approval', 'asked', q.key,
                'edited', coalesce((q.params #> '{edited,names}')::jsonb, '[]'))
+           || jsonb_strip_nulls(jsonb_build_object('for', (
+               SELECT u.username FROM auth_user u WHERE u.id = th_who('for')::bigint)))
            || th_digests(coalesce(decode(q.params #>> '{edited,digest}', 'hex'), owner.arguments_digest),
                          q.definition_digest, call => q.call_digest)
     FROM question q WHERE q.task_id = p_task AND q.state = 'open' AND q.kind = 'approval';

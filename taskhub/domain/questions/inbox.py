@@ -31,6 +31,8 @@ class Obstacle(StrEnum):
     CLOSED = "closed"
     DECIDED = "decided"
     """The person has decided already, and others still have to."""
+    DEPUTY = "deputy"
+    """The person's deputy has decided for them, and others still have to."""
     CLIENT = "client"
     """Only the client of the call may answer."""
     ROLE = "role"
@@ -118,6 +120,9 @@ class InboxItem:
     handed_to_me: bool
     last_actor: str
     last_verdict: str
+    acts_for: int | None = None
+    """The person who is away, for whom the reader would decide it as their deputy; `None` if for themselves."""
+    acts_for_name: str = ""
     not_counted: str = ""
     """Why the call did not run although people approved it in answer to this question: the reason for which it was
     asked about again, as a code of `core.words`, or `deny` or `hide`, which a rule did; else empty."""

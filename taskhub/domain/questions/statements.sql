@@ -25,13 +25,24 @@ SELECT q.state, q.response, q.error FROM question AS q WHERE q.task_id = :task A
 
 -- The inbox
 
+-- The groups of those who are away and have named the person as their deputy.
+/* fragment: stood_for
+(
+    SELECT coalesce(array_agg(g.name), array[]::varchar[]) FROM membership AS d
+    JOIN absence AS s ON s.deputy_id = d.id
+    JOIN membership AS p ON p.id = s.membership_id
+    CROSS JOIN LATERAL unnest(p.groups) AS g (name)
+    WHERE d.tenant_id = :tenant AND d.user_id = :user AND s.until > statement_timestamp()
+)::varchar[]
+*/
 -- The obstacle for a person at an open question that they have not decided.
 /* fragment: barred
 CASE WHEN q.audience = 'client' THEN 'client'
      WHEN q.kind = 'approval' AND NOT :approve THEN 'role'
      WHEN q.kind = 'authorization' AND q.params ->> 'everyone' = 'true' AND NOT :manage THEN 'role'
      WHEN q.kind = 'authorization' AND q.params ->> 'user' <> (:user)::text THEN 'person'
-     WHEN q."group" <> '' AND q."group" <> all(:groups) THEN 'group'
+     WHEN q."group" <> '' AND q."group" <> all(:groups)
+          AND (q."group" <> all({stood_for}) OR th_acts_for(q.id, :user) IS NULL) THEN 'group'
      -- th_barred reads the task, and there may be many questions: so it is called only where something may bar the
      -- person.
      WHEN q.kind = 'approval' AND (
@@ -45,6 +56,7 @@ CASE WHEN q.audience = 'client' THEN 'client'
 /* fragment: obstacle
 CASE WHEN q.state <> 'open' THEN 'closed'
      WHEN EXISTS (SELECT FROM decision AS d WHERE d.question_id = q.id AND d.user_id = :user) THEN 'decided'
+     WHEN EXISTS (SELECT FROM decision AS d WHERE d.question_id = q.id AND d.for_user_id = :user) THEN 'deputy'
      ELSE {barred} END
 */
 /* fragment: mine
@@ -55,10 +67,12 @@ q.id, t.id AS task_id, t.public_id, t.tool_name, s.name AS server, c.name AS cli
 t.created_at AS made_at, t.left_at, q.key, q.kind, q.state, q.params::text AS asked,
 left(t.arguments::text, :arguments) AS arguments,
 q.audience, q."group", q.quorum, v.approvals, q.opened_at, q.closed_at, q.due_at, q.reminded_at,
-CASE WHEN q.state <> 'open' THEN 'closed' WHEN v.by_person THEN 'decided' ELSE {barred} END AS obstacle, t.message,
+CASE WHEN q.state <> 'open' THEN 'closed' WHEN v.by_person THEN 'decided'
+     WHEN v.by_deputy THEN 'deputy' ELSE {barred} END AS obstacle, t.message,
 coalesce((SELECT u.username FROM auth_user AS u WHERE u.id = q.handed_to_id), '') AS handed_to, q.handed_group,
 coalesce(q.handed_to_id = :user, false) AS handed_to_me,
 coalesce(v.actor, '') AS last_actor, coalesce(v.verdict, '') AS last_verdict,
+w.id AS acts_for, coalesce(w.username, '') AS acts_for_name,
 CASE WHEN q.kind = 'approval' AND q.state = 'answered' THEN coalesce((
     SELECT CASE WHEN o.params #>> '{decided,again}' = 'true' THEN 'rules_changed' ELSE o.params ->> 'asked_again' END
     FROM question AS o WHERE o.task_id = q.task_id AND o.kind = 'approval' AND o.id > q.id ORDER BY o.id LIMIT 1
@@ -73,10 +87,14 @@ JOIN tool AS o ON o.id = t.tool_id
 JOIN server AS s ON s.id = o.server_id
 CROSS JOIN LATERAL (
     SELECT count(*) FILTER (WHERE d.verdict = 'approve') AS approvals, bool_or(d.user_id = :user) AS by_person,
+           bool_or(d.for_user_id = :user) AS by_deputy,
            (array_agg(d.actor ORDER BY d.id DESC))[1] AS actor,
            (array_agg(d.verdict ORDER BY d.id DESC))[1] AS verdict
     FROM decision AS d WHERE d.question_id = q.id
 ) AS v
+LEFT JOIN auth_user AS w ON w.id = CASE
+    WHEN q.closed_at IS NULL AND (q.handed_to_id IS NOT NULL OR q."group" = any({stood_for}))
+    THEN th_acts_for(q.id, :user) END
 */
 
 -- read fresh: count_mine(tenant bigint, user bigint, groups text[], approve boolean, manage boolean) -> int
@@ -179,7 +197,7 @@ JOIN membership AS m ON m.tenant_id = q.tenant_id
 JOIN auth_user AS u ON u.id = m.user_id
 WHERE q.id = :question AND q.state = 'open' AND u.is_active AND m.role = any(:roles)
   AND (q."group" = '' OR q."group" = any(m.groups)) AND th_barred(q.id, u.id) = ''
-  AND NOT EXISTS (SELECT FROM decision AS d WHERE d.question_id = q.id AND d.user_id = u.id)
+  AND NOT th_voted(q.id, u.id)
 ORDER BY u.username;
 
 -- read fresh: blockable(task bigint) -> Blockable
@@ -201,7 +219,7 @@ FROM decision AS d WHERE d.question_id = :question ORDER BY d.id;
     SELECT FROM membership AS m JOIN auth_user AS u ON u.id = m.user_id
     WHERE m.tenant_id = q.tenant_id AND u.is_active AND m.role = any(:roles)
       AND (q."group" = '' OR q."group" = any(m.groups)) AND th_barred(q.id, m.user_id) = ''
-      AND NOT EXISTS (SELECT FROM decision AS d WHERE d.question_id = q.id AND d.user_id = m.user_id)
+      AND NOT th_voted(q.id, m.user_id)
       AND (NOT th_needs_factor(q.params) OR EXISTS (
           SELECT FROM mfa_authenticator AS a WHERE a.user_id = m.user_id AND a.type <> 'recovery_codes'))
     LIMIT q.quorum

@@ -514,6 +514,45 @@ class Migration(migrations.Migration):
                 "db_table": "membership",
             },
         ),
+        migrations.CreateModel(
+            name="Absence",
+            fields=[
+                (
+                    "membership",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        related_name="+",
+                        serialize=False,
+                        to="store.membership",
+                    ),
+                ),
+                ("until", models.DateTimeField()),
+                ("named_at", models.DateTimeField(db_default=models.Func(function="clock_timestamp"))),
+                (
+                    "deputy",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to="store.membership",
+                    ),
+                ),
+            ],
+            options={
+                "db_table": "absence",
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("deputy__isnull", True),
+                            models.Q(("deputy", models.F("membership")), _negated=True),
+                            _connector="OR",
+                        ),
+                        name="absence_deputy_is_another",
+                    )
+                ],
+            },
+        ),
         migrations.AddField(
             model_name="authcontext",
             name="tenant",
@@ -766,6 +805,16 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
+                    "for_user",
+                    models.ForeignKey(
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
                     "question",
                     models.ForeignKey(
                         on_delete=django.db.models.deletion.CASCADE, related_name="decisions", to="store.question"
@@ -786,6 +835,19 @@ class Migration(migrations.Migration):
                         condition=models.Q(("user__isnull", False)),
                         fields=("question", "user"),
                         name="decision_one_per_person",
+                    ),
+                    models.UniqueConstraint(
+                        condition=models.Q(("for_user__isnull", False)),
+                        fields=("question", "for_user"),
+                        name="decision_one_for_person",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("for_user__isnull", True),
+                            models.Q(("user__isnull", False), models.Q(("for_user", models.F("user")), _negated=True)),
+                            _connector="OR",
+                        ),
+                        name="decision_for_another",
                     ),
                     models.CheckConstraint(
                         condition=models.Q(
@@ -2287,7 +2349,6 @@ class Migration(migrations.Migration):
                 ("quiet_from", models.TimeField(null=True)),
                 ("quiet_until", models.TimeField(null=True)),
                 ("zone", models.CharField(db_default="UTC", max_length=64)),
-                ("away_until", models.DateTimeField(null=True)),
             ],
             options={
                 "db_table": "notice_choices",

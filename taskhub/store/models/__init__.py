@@ -7,6 +7,7 @@ from taskhub.store.models.notices import Delivery, Notice, NoticeAddress, Notice
 from taskhub.store.models.oauth import Application, Consent, TokenFamily
 from taskhub.store.models.offers import Interest, Offer, Relay
 from taskhub.store.models.people import (
+    Absence,
     AccessToken,
     AuthContext,
     CodeUse,
@@ -34,6 +35,7 @@ from taskhub.store.models.tasks import (
 from taskhub.store.models.workers import ServerLine, Timing, UpstreamSession, Worker
 
 __all__ = [
+    "Absence",
     "AccessToken",
     "Application",
     "Attempt",

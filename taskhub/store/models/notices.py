@@ -64,7 +64,6 @@ class NoticeChoices(models.Model):
     quiet_until = models.TimeField(null=True)
     zone = models.CharField(max_length=64, db_default="UTC")
     """In which the times of day are meant, by its name in the IANA database."""
-    away_until = models.DateTimeField(null=True)
 
     class Meta:
         db_table = "notice_choices"

@@ -71,6 +71,28 @@ class NewsRead(models.Model):
         return f"{self.membership_id} has read up to {self.below}"
 
 
+class Absence(models.Model):
+    """Until when a person is away, and who stands in for them. Gone with their membership, or when they are back."""
+
+    membership = models.OneToOneField(Membership, models.CASCADE, primary_key=True, related_name="+")
+    until = models.DateTimeField()
+    deputy = models.ForeignKey(Membership, models.SET_NULL, null=True, related_name="+")
+    """Of the same tenant; null for nobody."""
+    named_at = models.DateTimeField(db_default=models.Func(function="clock_timestamp"))
+    """When this deputy was named for this absence. A trigger sets it."""
+
+    class Meta:
+        db_table = "absence"
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(deputy__isnull=True) | ~Q(deputy=models.F("membership")), name="absence_deputy_is_another"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.membership_id} is away"
+
+
 class SignIn(AbstractBaseSession):
     """A browser's Django session. Its key is the SHA-256 of the cookie's value. `user` is the person who signed in,
     or has typed the password and not yet a code; triggers delete the row when this person loses access."""

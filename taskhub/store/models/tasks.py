@@ -361,6 +361,8 @@ class Decision(models.Model):
     question = models.ForeignKey(Question, models.CASCADE, related_name="decisions")
     actor = models.CharField(max_length=255)
     user = models.ForeignKey("auth.User", models.SET_NULL, null=True)
+    for_user = models.ForeignKey("auth.User", models.SET_NULL, null=True, related_name="+", db_index=False)
+    """Whose deputy `user` was in this decision; null where they decided for themselves. It is the vote of both."""
     context = models.ForeignKey(AuthContext, models.SET_NULL, null=True)
     verdict = models.CharField(max_length=16)
     reason = models.CharField(max_length=1024, db_default="")
@@ -388,6 +390,13 @@ class Decision(models.Model):
         constraints = [
             models.UniqueConstraint(
                 fields=["question", "user"], condition=Q(user__isnull=False), name="decision_one_per_person"
+            ),
+            models.UniqueConstraint(
+                fields=["question", "for_user"], condition=Q(for_user__isnull=False), name="decision_one_for_person"
+            ),
+            models.CheckConstraint(
+                condition=Q(for_user__isnull=True) | Q(user__isnull=False) & ~Q(for_user=models.F("user")),
+                name="decision_for_another",
             ),
             models.CheckConstraint(
                 condition=Q(verdict__in=VERDICTS),

@@ -10,6 +10,7 @@
 --   TH016 a second factor
 --   TH017 a place in the feed
 --   TH018 a decision that may still be undone
+--   TH019 a deputy
 -- The pairs of states in task_guard repeat taskhub.core.states.PAIRS; a test compares the two.
 
 CREATE OR REPLACE FUNCTION th_who(part text) RETURNS text LANGUAGE sql STABLE AS $$
@@ -344,6 +345,47 @@ BEGIN
     IF EXISTS (SELECT FROM question q WHERE q.id = NEW.question_id AND q.kind = 'approval'
                AND q.params #>> '{decided,second_factor}' = 'true') THEN
         RAISE EXCEPTION 'question % is approved with a second factor only', NEW.question_id USING ERRCODE = 'TH016';
+    END IF;
+    RETURN NEW;
+END $$;
+
+-- A person has one vote on a question, their own or that of their deputy, and who decides as a deputy has been named by
+-- somebody who is away. The locks let two decisions, and a decision and a return, follow each other.
+CREATE OR REPLACE FUNCTION decision_of_deputy() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM FROM question WHERE id = NEW.question_id FOR NO KEY UPDATE;
+    IF EXISTS (SELECT FROM decision d WHERE d.question_id = NEW.question_id
+               AND (d.for_user_id IN (NEW.user_id, NEW.for_user_id) OR d.user_id = NEW.for_user_id)) THEN
+        RAISE EXCEPTION 'a person has one vote on question %, their own or that of a deputy', NEW.question_id
+            USING ERRCODE = 'TH019';
+    END IF;
+    IF NEW.for_user_id IS NOT NULL THEN
+        PERFORM FROM question q
+        JOIN membership p ON p.tenant_id = q.tenant_id AND p.user_id = NEW.for_user_id
+        JOIN absence s ON s.membership_id = p.id
+        JOIN membership d ON d.id = s.deputy_id AND d.tenant_id = q.tenant_id AND d.user_id = NEW.user_id
+        WHERE q.id = NEW.question_id AND q.kind = 'approval' AND s.until > clock_timestamp() FOR SHARE OF s;
+        IF NOT FOUND THEN
+            RAISE EXCEPTION 'a decision on question % for another is made by the deputy of somebody who is away',
+                NEW.question_id USING ERRCODE = 'TH019';
+        END IF;
+    END IF;
+    RETURN NEW;
+END $$;
+
+-- A deputy is of the same tenant, and was named when they were: for another absence, again.
+CREATE OR REPLACE FUNCTION absence_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.deputy_id IS NOT NULL AND NOT EXISTS (
+        SELECT FROM membership p JOIN membership d ON d.tenant_id = p.tenant_id
+        WHERE p.id = NEW.membership_id AND d.id = NEW.deputy_id) THEN
+        RAISE EXCEPTION 'a deputy belongs to the same tenant' USING ERRCODE = 'TH019';
+    END IF;
+    IF TG_OP = 'INSERT' OR OLD.until <= clock_timestamp()
+       OR (NEW.membership_id, NEW.deputy_id) IS DISTINCT FROM (OLD.membership_id, OLD.deputy_id) THEN
+        NEW.named_at := clock_timestamp();
+    ELSE
+        NEW.named_at := OLD.named_at;
     END IF;
     RETURN NEW;
 END $$;

@@ -92,6 +92,11 @@ CREATE TRIGGER decision_sees_preview BEFORE INSERT ON decision FOR EACH ROW
 CREATE TRIGGER decision_has_factor BEFORE INSERT ON decision FOR EACH ROW
     WHEN (NEW.verdict = 'approve' AND NEW.second_factor = '') EXECUTE FUNCTION decision_has_factor();
 
+CREATE TRIGGER decision_of_deputy BEFORE INSERT ON decision FOR EACH ROW
+    WHEN (NEW.user_id IS NOT NULL) EXECUTE FUNCTION decision_of_deputy();
+
+CREATE TRIGGER absence_guard BEFORE INSERT OR UPDATE ON absence FOR EACH ROW EXECUTE FUNCTION absence_guard();
+
 CREATE TRIGGER preview_guard BEFORE UPDATE ON preview FOR EACH ROW
     WHEN (OLD.ended_at IS NOT NULL) EXECUTE FUNCTION preview_guard();
 

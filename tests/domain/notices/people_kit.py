@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django.db import connection
@@ -12,7 +13,7 @@ from taskhub.domain.notices.channels import Channel
 from taskhub.domain.notices.kinds import PERSONAL
 from taskhub.domain.notices.outbox import Delivered
 from taskhub.domain.notices.people import TakenMessage, begin_telling, end_message, queue_for_people, take_messages
-from taskhub.store.models import FeedConsumer, Membership, Notice, NoticeAddress, NoticeChoices
+from taskhub.store.models import Absence, FeedConsumer, Membership, Notice, NoticeAddress, NoticeChoices
 from tests.domain import kit
 from tests.domain.notices.kit import turn
 from tests.factories import make_person
@@ -27,12 +28,17 @@ def reader(
     *,
     groups: list[str] | None = None,
     channel: Channel = Channel.MAIL,
+    away_until: datetime | None = None,
+    deputy: Person | None = None,
     **wanted: Any,
 ) -> Person:
     """A person whom a channel reaches."""
     begin_telling()
     person = make_person(role, world.context.tenant, groups=groups)
-    reach(person, channel, **wanted)
+    where = reach(person, channel, **wanted)
+    if away_until is not None:
+        named = Membership.objects.get(user_id=deputy.user_id) if deputy else None
+        Absence.objects.create(membership_id=where.choices_id, until=away_until, deputy=named)
     return person
 
 

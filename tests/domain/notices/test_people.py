@@ -19,7 +19,7 @@ from taskhub.domain.notices.outbox import PAUSES, Delivered
 from taskhub.domain.notices.people import end_message, hurry_messages, message_log, take_messages
 from taskhub.domain.questions.answer import decide_approval
 from taskhub.domain.tasks.sweep import sweep
-from taskhub.store.models import Delivery, FeedConsumer, Membership, Notice, NoticeAddress, NoticeChoices
+from taskhub.store.models import Absence, Delivery, FeedConsumer, Membership, Notice, NoticeAddress, NoticeChoices
 from tests.domain import kit
 from tests.domain.kit import Crew, World
 from tests.domain.notices.kit import turn
@@ -93,6 +93,25 @@ def test_the_requester_gets_none_where_the_rule_says_so(world: World) -> None:
     assert take() == []
     kit.create(world, verdict=asks())
     assert len(take()) == 1
+
+
+def test_what_waits_for_the_group_of_who_is_away_is_mailed_to_the_deputy(world: World) -> None:
+    dora, other = reader(world), reader(world)
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
+    paul = reader(world, groups=["ops"], away_until=tomorrow, deputy=dora)
+    kit.create(world, verdict=asks(group="ops"))
+    (mail,) = take()
+    assert mail.username == dora.username
+    assert [states(person) for person in (dora, other, paul)] == [["due"], [], ["due"]]
+    kit.create(world, verdict=asks(group="ops"))
+    queue()
+    Absence.objects.all().delete()
+    for taken in (mail,):
+        end_message(taken, OK)
+    NoticeAddress.objects.update(sent_at=None)
+    turn(PACE_SECONDS)
+    assert [one.username for one in take()] == [paul.username], "he is back: the deputy is told nothing more"
+    assert states(dora) == ["sent", "skipped"]
 
 
 def test_what_comes_together_is_one_mail_and_the_next_comes_a_minute_later(world: World) -> None:
@@ -245,7 +264,8 @@ def test_away_and_quiet_mails_wait_and_then_tell_what_still_waits(world: World) 
     assert take() == []
     assert states(away) == states(asleep) == ["due", "due"]
     decide(decided.id)
-    NoticeChoices.objects.update(away_until=None, quiet_from=None, quiet_until=None)
+    Absence.objects.all().delete()
+    NoticeChoices.objects.update(quiet_from=None, quiet_until=None)
     turn(86_400 * 2)
     for mail in deliver():
         assert [approval.path.split("/")[3] for approval in mail.approvals] == [waits.public_id]

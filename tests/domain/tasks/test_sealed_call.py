@@ -370,7 +370,7 @@ HELD_BACK: dict[str, tuple[Callable[[], Any], Any, Any, tuple[Mutant, ...]]] = {
         lambda: edit(votes),
         EditOutcome.TWICE,
         EditOutcome.COUNTED,
-        (Mutant("edit_call", r"IF p_user IS NOT NULL AND EXISTS.*?END IF;"),),
+        (Mutant("edit_call", r"IF th_voted\(.*?END IF;"),),
     ),
     "an edit by somebody who got their rights since": (
         lambda: edit(got_rights),
@@ -415,7 +415,7 @@ def test_an_edit_after_the_last_vote_meets_three_guards() -> None:
             decide_approval(task_id, kit.opened(task_id), approve=True, actor=one)
 
     late = Mutant("edit_call", r"IF asked\.state <> 'open' THEN.*?END IF;")
-    twice = Mutant("edit_call", r"IF p_user IS NOT NULL AND EXISTS.*?END IF;")
+    twice = Mutant("edit_call", r"IF th_voted\(.*?END IF;")
     assert edit(approves) is EditOutcome.LATE
     with cut(late), transaction.atomic():
         assert edit(approves) is EditOutcome.TWICE

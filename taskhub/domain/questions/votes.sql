@@ -1,0 +1,74 @@
+-- Whose decisions on approvals count, also for somebody who is away: their deputy.
+
+-- Whether the person has decided the question, by themselves or through their deputy.
+CREATE OR REPLACE FUNCTION th_voted(asked bigint, person bigint) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (SELECT FROM decision d
+                   WHERE d.question_id = asked AND (d.user_id = person OR d.for_user_id = person))
+$$;
+
+-- Whether `person` may decide an approval for `absent`, who is away and has named them: if `absent` might decide it by
+-- role and group and has not. What bars `absent` (th_barred) bars their deputy too. So does having been named after the
+-- call was made by somebody who made it, or ran it again, whatever the rule says of requesters. What `person` may by
+-- their own role, and what bars them, is looked at elsewhere.
+CREATE OR REPLACE FUNCTION th_stands_in(asked bigint, person bigint, absent bigint) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (
+        SELECT FROM question q
+        JOIN task t ON t.id = q.task_id
+        JOIN auth_context c ON c.id = t.context_id
+        JOIN membership p ON p.tenant_id = q.tenant_id AND p.user_id = absent
+        JOIN auth_user u ON u.id = p.user_id AND u.is_active
+        JOIN absence s ON s.membership_id = p.id AND s.until > clock_timestamp()
+        JOIN membership d ON d.id = s.deputy_id AND d.tenant_id = q.tenant_id AND d.user_id = person
+        WHERE q.id = asked AND q.kind = 'approval' AND p.role IN ('approver', 'admin')
+          AND (q."group" = '' OR q."group" = ANY (p.groups))
+          AND NOT th_voted(q.id, absent) AND th_barred(q.id, absent) = ''
+          AND NOT (s.named_at > t.created_at AND (
+              c.issuer = 'taskhub/oauth' AND c.subject = 'user:' || absent
+              OR EXISTS (SELECT FROM event e WHERE e.task_id = t.id AND e.action = 'task.created'
+                         AND e.user_id = absent))))
+$$;
+
+-- For whom the person would decide the question as a deputy: for whom it was handed over to, else for one in the group
+-- that is asked, to which the person does not belong. Null if they decide it for themselves, or not at all.
+CREATE OR REPLACE FUNCTION th_acts_for(asked bigint, person bigint) RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT p.user_id FROM question q
+    JOIN membership d ON d.tenant_id = q.tenant_id AND d.user_id = person
+    JOIN absence s ON s.deputy_id = d.id AND s.until > clock_timestamp()
+    JOIN membership p ON p.id = s.membership_id
+    WHERE q.id = asked
+      AND (q.handed_to_id IS NOT DISTINCT FROM p.user_id OR q."group" <> '' AND q."group" <> ALL (d.groups))
+      AND th_stands_in(q.id, person, p.user_id)
+    ORDER BY q.handed_to_id IS NOT DISTINCT FROM p.user_id DESC, p.user_id LIMIT 1
+$$;
+
+-- th_stands_in, with a lock until the transaction ends: either the person comes back first, or the decision was made
+-- before. True without `absent`, who decides for themselves.
+CREATE OR REPLACE FUNCTION th_as_deputy(asked bigint, person bigint, absent bigint) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF absent IS NULL THEN
+        RETURN true;
+    END IF;
+    PERFORM FROM absence s JOIN membership p ON p.id = s.membership_id
+    WHERE p.user_id = absent FOR SHARE OF s;
+    RETURN th_stands_in(asked, person, absent);
+END $$;
+
+-- Whether enough of the people who approved the call may still approve it: by their role, and by their group if one was
+-- asked. Of a deputy, the role is looked at, and role and group of the person for whom they approved: it counts after
+-- the absence too. True also if the rule itself let the call run, because nobody decided in time (th_decide_undecided).
+CREATE OR REPLACE FUNCTION th_still_approved(asked question) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT count(*) FILTER (WHERE d.verdict = 'approve') >= asked.quorum
+        OR count(*) FILTER (WHERE d.verdict = 'allow') > 0
+    FROM decision d
+    WHERE d.question_id = asked.id AND d.verdict IN ('approve', 'allow') AND (d.door NOT IN ('web', 'api') OR EXISTS (
+        SELECT FROM membership m JOIN auth_user u ON u.id = m.user_id
+        WHERE m.tenant_id = asked.tenant_id AND m.user_id = d.user_id AND u.is_active
+          AND m.role IN ('approver', 'admin')
+          AND (d.for_user_id IS NOT NULL OR asked."group" = '' OR asked."group" = ANY (m.groups))))
+      AND (d.for_user_id IS NULL OR EXISTS (
+        SELECT FROM membership m JOIN auth_user u ON u.id = m.user_id
+        WHERE m.tenant_id = asked.tenant_id AND m.user_id = d.for_user_id AND u.is_active
+          AND m.role IN ('approver', 'admin') AND (asked."group" = '' OR asked."group" = ANY (m.groups))))
+$$;

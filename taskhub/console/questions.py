@@ -126,6 +126,14 @@ PAGE: Final = replace(
 """The words of an elicitation in url mode. It has the kind of an elicitation, but a page to open instead of a form."""
 
 
+ASKED_BACK: Final = replace(
+    WORDS[QuestionKind.ELICITATION],
+    title="An approver asks about your call",
+    closed="An approver asked about the call",
+)
+"""The words of an elicitation with which an approver asks the requester of a call."""
+
+
 class Question(Protocol):
     """The attributes of a question that `words_of` needs, whichever query read it."""
 
@@ -137,9 +145,15 @@ class Question(Protocol):
     def params(self) -> dict[str, Any]:
         """The params with which the question was asked."""
 
+    @property
+    def about(self) -> int | None:
+        """If an approver asks the requester: the approval."""
+
 
 def words_of(question: Question) -> Words:
     """The words of this question's kind."""
+    if question.about is not None:
+        return ASKED_BACK
     page = question.kind is QuestionKind.ELICITATION and question.params.get("mode") == "url"
     return PAGE if page else WORDS[question.kind]
 

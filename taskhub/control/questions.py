@@ -310,7 +310,11 @@ def why_not(caller: Caller, item: InboxItem) -> str:
             if item.kind is QuestionKind.AUTHORIZATION
             else f"Approvals need the role approver or admin; yours is {role}."
         ),
-        Obstacle.PERSON: "Only the person for whom this call is made may authorize its server.",
+        Obstacle.PERSON: (
+            "Only the person for whom this call is made may authorize its server."
+            if item.kind is QuestionKind.AUTHORIZATION
+            else f"This question is for the person who signed {item.client} in."
+        ),
         Obstacle.OVERDUE: "The time to decide is over: what the rule says then happens at the next sweep of a worker.",
         Obstacle.REQUESTER: f"You made this call, through {item.client}: by the rule, somebody else has to decide.",
         Obstacle.RERAN: "You ran this call again: by the rule, somebody else has to decide.",

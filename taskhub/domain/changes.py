@@ -15,7 +15,20 @@ from taskhub.store.statements import Statement
 
 R = TypeVar("R")
 
-_REFUSALS = {"TH001", "TH002", "TH003", "TH004", "TH005", "TH006", "TH007", "TH013", "TH016", "TH018", "TH019"}
+_REFUSALS = {
+    "TH001",
+    "TH002",
+    "TH003",
+    "TH004",
+    "TH005",
+    "TH006",
+    "TH007",
+    "TH013",
+    "TH016",
+    "TH018",
+    "TH019",
+    "TH020",
+}
 
 
 def who(actor: Actor) -> str:

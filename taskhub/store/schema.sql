@@ -163,8 +163,12 @@ CREATE TABLE public.question (
     handed_to_id integer,
     handed_group character varying(64) DEFAULT ''::character varying NOT NULL,
     handed_by_id integer,
+    about_id bigint,
+    asked_by_id integer,
+    person_id integer,
     task_id bigint NOT NULL,
     tenant_id bigint NOT NULL,
+    CONSTRAINT question_about_an_approval CHECK ((((about_id IS NULL) AND (asked_by_id IS NULL) AND (person_id IS NULL)) OR ((about_id IS NOT NULL) AND (due_at IS NULL) AND ((kind)::text = 'elicitation'::text) AND (NOT live) AND ((upstream_key)::text = ''::text) AND ((audience)::text = ANY ((ARRAY['client'::character varying, 'operator'::character varying])::text[]))))),
     CONSTRAINT question_audience_known CHECK (((audience)::text = ANY ((ARRAY['client'::character varying, 'operator'::character varying, 'either'::character varying])::text[]))),
     CONSTRAINT question_closed_iff_not_open CHECK ((((closed_at IS NULL) AND ((state)::text = 'open'::text)) OR ((NOT ((state)::text = 'open'::text)) AND (closed_at IS NOT NULL)))),
     CONSTRAINT question_error_is_no_answer CHECK (((error IS NULL) OR ((state)::text = 'superseded'::text))),
@@ -1783,6 +1787,10 @@ CREATE TRIGGER preview_guard BEFORE UPDATE ON public.preview FOR EACH ROW WHEN (
 
 CREATE TRIGGER preview_stays BEFORE DELETE ON public.preview FOR EACH ROW EXECUTE FUNCTION public.goes_with_its_parent();
 
+CREATE TRIGGER question_about_guard BEFORE INSERT ON public.question FOR EACH ROW WHEN ((new.about_id IS NOT NULL)) EXECUTE FUNCTION public.question_about_guard();
+
+CREATE TRIGGER question_closes_asked_back AFTER UPDATE ON public.question FOR EACH ROW WHEN ((((old.kind)::text = 'approval'::text) AND (old.closed_at IS NULL) AND (new.closed_at IS NOT NULL))) EXECUTE FUNCTION public.question_closes_asked_back();
+
 CREATE TRIGGER question_guard BEFORE UPDATE ON public.question FOR EACH ROW EXECUTE FUNCTION public.question_guard();
 
 CREATE CONSTRAINT TRIGGER question_matches_task AFTER INSERT OR DELETE OR UPDATE ON public.question DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.input_required_check();
@@ -1967,10 +1975,19 @@ ALTER TABLE ONLY public.preview
     ADD CONSTRAINT preview_question_id_b9a131ed_fk_question_id FOREIGN KEY (question_id) REFERENCES public.question(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
 
 ALTER TABLE ONLY public.question
+    ADD CONSTRAINT question_about_id_6e383ea7_fk_question_id FOREIGN KEY (about_id) REFERENCES public.question(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.question
+    ADD CONSTRAINT question_asked_by_id_b3ca44eb_fk_auth_user_id FOREIGN KEY (asked_by_id) REFERENCES public.auth_user(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.question
     ADD CONSTRAINT question_handed_by_id_2bcdcae0_fk_auth_user_id FOREIGN KEY (handed_by_id) REFERENCES public.auth_user(id) DEFERRABLE INITIALLY DEFERRED;
 
 ALTER TABLE ONLY public.question
     ADD CONSTRAINT question_handed_to_id_2337c180_fk_auth_user_id FOREIGN KEY (handed_to_id) REFERENCES public.auth_user(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.question
+    ADD CONSTRAINT question_person_id_bb85dd17_fk_auth_user_id FOREIGN KEY (person_id) REFERENCES public.auth_user(id) DEFERRABLE INITIALLY DEFERRED;
 
 ALTER TABLE ONLY public.question
     ADD CONSTRAINT question_task_id_703d4710_fk_task_id FOREIGN KEY (task_id) REFERENCES public.task(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;

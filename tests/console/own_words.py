@@ -203,6 +203,8 @@ PRINTED: Final[dict[str, tuple[str, ...]]] = {
     ),
     "parts/chip.html": ("attributes", "content", "element", "href", "look"),
     "parts/client_row.html": ("client.tasks_text",),
+    "parts/ask_back.html": ("in_queue",),
+    "parts/asked_back.html": ("in_queue",),
     "parts/comment.html": ("in_queue",),
     "parts/confirm.html": ("action", "attributes", "back", "content", "danger", "does", "keep", "name", "title"),
     "parts/connect.html": (

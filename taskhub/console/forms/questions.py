@@ -14,6 +14,7 @@ from django import forms
 from django.utils.html import format_html
 
 from taskhub.core.errors import Invalid
+from taskhub.domain.questions.asked_back import MAX_ASKED
 from taskhub.domain.questions.forms import Field, field_problem
 from taskhub.domain.questions.remarks import MAX_REMARK
 from taskhub.lib import signs
@@ -213,6 +214,18 @@ class CommentForm(forms.Form):
         label="Comment",
         widget=forms.Textarea(attrs={"rows": 2}),
         help_text="For the people who see this question; its client and the agent are not told.",
+    )
+
+
+class AskBackForm(forms.Form):
+    """What an approver asks the requester of a call."""
+
+    text = forms.CharField(
+        required=False,
+        max_length=MAX_ASKED,
+        label="What do you want to know?",
+        widget=forms.Textarea(attrs={"rows": 2}),
+        help_text="Sent with your name. The call goes on waiting; the answer appears here, for everybody who decides.",
     )
 
 

@@ -17,6 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from taskhub.console import content, story
 from taskhub.console.access import page
+from taskhub.console.asked_back import ask_back, asked_back
 from taskhub.console.changes import Changes, changes, line_changes, of_arguments
 from taskhub.console.forms.edits import EditForm
 from taskhub.console.forms.questions import CommentForm, RulingForm
@@ -112,6 +113,7 @@ def question_state(request: ConsoleRequest, pk: int) -> HttpResponse:
         "votes": queries.votes(pk),
         "remarks": remarks_on(item),
         "closed": closed_words(item),
+        **asked_back(request, item),
         **_replaced(item),
         **_lost(item),
     }
@@ -148,7 +150,7 @@ def answer(request: ConsoleRequest, pk: int) -> HttpResponse:
             raise
         ask.form.add_error(None, error.message)
         return _inbox(request, pk, ask=ask, status=422)
-    waits = _waits(request, item)
+    waits = _waits(request, item) if item.about is None else "Those who decide on the call read it."
     words = {
         "accept": f"Answered. {waits or 'The task continues.'}",
         "decline": f"Declined. {waits or 'The tool has been told.'}",
@@ -374,6 +376,8 @@ def _chosen(request: ConsoleRequest, item: InboxItem, ask: Ask | None) -> dict[s
         **_factor(request, item, ask),
         **would_wait(request, item),
         **_undecidable(item),
+        **asked_back(request, item),
+        **ask_back(request, item),
         **_approved(item),
         **_preview(item),
         **_replaced(item),

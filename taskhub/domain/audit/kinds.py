@@ -87,6 +87,17 @@ EVENTS: Final[dict[str, Shape]] = {
         "A person handed an open question over, to a `person` or to a `group`. Who may answer it is as before.",
         after="key kind person? group?",
     ),
+    "question.asked.back": Shape(
+        "An approver asked the requester something about the call that the approval `about` waits for: its client, or"
+        " with the audience `operator` the person who signed its program in. The reason is the text.",
+        after="key kind about audience",
+    ),
+    "question.answered.back": Shape(
+        "The requester answered that, or declined or dismissed it. The answer is shown with the approval, and is no"
+        " argument of the call.",
+        after="key kind about verdict answer_sha256",
+    ),
+    "question.withdrawn": Shape("An approver took back what they had asked the requester.", after="key kind about"),
     "question.edited": Shape(
         "A person changed arguments of a call that waits for approval: `edited` names those that differ from what the"
         " client sent. The question `key` is closed; `asked` is the one about the call as it is now.",

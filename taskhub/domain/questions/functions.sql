@@ -170,9 +170,10 @@ $$;
 -- (`inbox.Obstacle`), empty where there is none. Once the time of a rule is over, nobody decides any more. A rule that
 -- asked may exclude whoever made the call: the person for whom its application acts, and the person who ran it again in
 -- the console. A person does not approve a call if, since it was made, they got their rights (such as from whoever made
--- it), or changed the rules or somebody's rights.
+-- it), or changed the rules or somebody's rights. What an approver asks the requester is for that person alone.
 CREATE OR REPLACE FUNCTION th_barred(asked bigint, person bigint) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT CASE
+        WHEN q.about_id IS NOT NULL AND person IS NOT NULL AND person IS DISTINCT FROM q.person_id THEN 'person'
         WHEN q.kind <> 'approval' THEN ''
         WHEN th_undecided(q.kind, q.params, q.due_at) THEN 'overdue'
         WHEN person IS NULL THEN ''
@@ -347,7 +348,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN 'unknown';
     END IF;
-    SELECT q.id, q.state, q.quorum, q.kind, q.audience, q."group", q.definition_digest, q.opened_at,
+    SELECT q.id, q.state, q.quorum, q.kind, q.audience, q."group", q.definition_digest, q.opened_at, q.about_id,
            th_seen_digest(q.call_digest, p.digest) AS call_digest, p.digest AS preview_digest,
            p.question_id IS NOT NULL AND p.ended_at IS NULL AS previewing,
            CASE WHEN q.kind = 'approval' THEN q.params -> 'edited' END AS edited,
@@ -385,12 +386,13 @@ BEGIN
         (SELECT max(o.sent_at) FROM outbound o WHERE o.question_id = asked.id AND NOT o.page), asked.opened_at)
         + interval '1 second' THEN
         why := th_words('programs_no');
-        SELECT people_after_program INTO passed_on FROM tool WHERE id = owner.tool_id;
+        SELECT people_after_program AND asked.about_id IS NULL INTO passed_on FROM tool WHERE id = owner.tool_id;
     END IF;
     arguments := coalesce(decode(asked.edited ->> 'digest', 'hex'), owner.arguments_digest);
     IF p_undo > 0 AND p_user IS NOT NULL AND asked.kind = 'approval' AND owner.revision <> 'approvals'
        AND owner.lease_until IS NULL
-       AND NOT EXISTS (SELECT FROM question WHERE task_id = p_task AND state = 'open' AND id <> asked.id) THEN
+       AND NOT EXISTS (SELECT FROM question WHERE task_id = p_task AND state = 'open'
+                       AND asked.id NOT IN (id, coalesce(about_id, 0))) THEN
         undo_until := clock_timestamp() + make_interval(secs => p_undo);
     END IF;
     INSERT INTO decision (question_id, actor, user_id, for_user_id, context_id, verdict, reason, arguments_digest,
@@ -399,16 +401,17 @@ BEGIN
             left(why, 1024), arguments, asked.call_digest, asked.preview_digest, factor,
             coalesce(th_who('door'), 'sql'), clock_timestamp(), undo_until);
     INSERT INTO event (tenant_id, task_id, action, actor, door, address, context_id, user_id, target, reason, after)
-    VALUES (owner.tenant_id, owner.id, 'question.' || p_verdict, coalesce(th_who('name'), session_user),
-            coalesce(th_who('door'), 'sql'), coalesce(th_who('address'), ''), owner.context_id, p_user,
-            owner.tool_name, left(why, 1024), jsonb_build_object('key', p_key, 'kind', asked.kind)
-            || CASE WHEN asked.edited IS NULL THEN '{}' ELSE
-                   jsonb_build_object('edited', (asked.edited -> 'names')::jsonb) END
-            || th_digests(arguments, coalesce(asked.definition_digest, owner.tool_digest),
-                          call => asked.call_digest)
-            || jsonb_strip_nulls(jsonb_build_object(
-                'preview_sha256', encode(asked.preview_digest, 'hex'), 'second_factor', nullif(factor, ''),
-                'for', (SELECT u.username FROM auth_user u WHERE u.id = stands_for))));
+    SELECT owner.tenant_id, owner.id, 'question.' || p_verdict, coalesce(th_who('name'), session_user),
+           coalesce(th_who('door'), 'sql'), coalesce(th_who('address'), ''), owner.context_id, p_user,
+           owner.tool_name, left(why, 1024), jsonb_build_object('key', p_key, 'kind', asked.kind)
+           || CASE WHEN asked.edited IS NULL THEN '{}' ELSE
+                  jsonb_build_object('edited', (asked.edited -> 'names')::jsonb) END
+           || th_digests(arguments, coalesce(asked.definition_digest, owner.tool_digest),
+                         call => asked.call_digest)
+           || jsonb_strip_nulls(jsonb_build_object(
+               'preview_sha256', encode(asked.preview_digest, 'hex'), 'second_factor', nullif(factor, ''),
+               'for', (SELECT u.username FROM auth_user u WHERE u.id = stands_for)))
+    WHERE asked.about_id IS NULL;
     IF passed_on THEN
         INSERT INTO event (tenant_id, task_id, action, actor, door, context_id, target, reason, before, after)
         VALUES (owner.tenant_id, owner.id, 'question.passed.on', 'policy', 'policy', owner.context_id, owner.tool_name,
@@ -432,6 +435,10 @@ BEGIN
            response = CASE WHEN undo_until IS NULL OR p_final_result IS NULL THEN p_response
                            ELSE th_with(p_response::json, 'result', p_final_result::json)::text END
     WHERE id = asked.id;
+    IF asked.about_id IS NOT NULL THEN
+        PERFORM th_answered_back(asked.id, p_verdict, p_response, why, p_user);
+        RETURN 'answered';
+    END IF;
     IF p_final_result IS NOT NULL AND undo_until IS NOT NULL THEN
         -- The rejection can still be undone. After that, whoever takes the task ends it (th_end_rejected).
         PERFORM th_go_on(p_task, false, undo_until);
@@ -550,44 +557,4 @@ BEGIN
     IF NOT p_held THEN
         PERFORM th_wake_workers();
     END IF;
-END $$;
-
--- Closes a question that the client answered with an error (CH-05). A tool that waits for the answer gets the error in
--- its place. A call that would be made again with the answers fails with it, and so does one whose server runs it as a
--- task of 2026-07-28, which takes nothing but answers. Returns the outcome: 'answered', 'late' or 'unknown', as in
--- answer().
-CREATE OR REPLACE FUNCTION refuse(p_task bigint, p_key text, p_error text, p_message text, p_who text) RETURNS text
-LANGUAGE plpgsql AS $$
-DECLARE
-    held record;
-    asked record;
-BEGIN
-    PERFORM set_config('th.who', p_who, true);
-    SELECT tenant_id, context_id, tool_name, lease_epoch, lease_until INTO held FROM task
-    WHERE id = p_task FOR UPDATE;
-    IF NOT FOUND THEN
-        RETURN 'unknown';
-    END IF;
-    SELECT id, state, kind, live INTO asked FROM question WHERE task_id = p_task AND key = p_key;
-    IF NOT FOUND THEN
-        RETURN 'unknown';
-    END IF;
-    IF asked.state <> 'open' THEN
-        RETURN 'late';
-    END IF;
-    INSERT INTO event (tenant_id, task_id, action, actor, door, address, context_id, target, reason, after)
-    VALUES (held.tenant_id, p_task, 'question.refused', coalesce(th_who('name'), session_user),
-            coalesce(th_who('door'), 'sql'), coalesce(th_who('address'), ''), held.context_id, held.tool_name,
-            left(p_message, 1024), jsonb_build_object('key', p_key, 'kind', asked.kind));
-    IF asked.live AND held.lease_until IS NOT NULL AND NOT EXISTS (
-        SELECT FROM deferred WHERE task_id = p_task AND poll_at IS NOT NULL AND revision <> '2025-11-25') THEN
-        UPDATE question SET state = 'superseded', error = p_error, closed_at = clock_timestamp() WHERE id = asked.id;
-        PERFORM th_go_on(p_task, true, NULL);
-        RETURN 'answered';
-    END IF;
-    UPDATE question SET state = 'superseded', closed_at = clock_timestamp() WHERE task_id = p_task AND state = 'open';
-    UPDATE task SET state = 'faulted', error = p_error, message = left(p_message, 1024), ended_at = clock_timestamp(),
-           lease_until = NULL, upstream_state = NULL WHERE id = p_task;
-    PERFORM th_close_attempt(p_task, held.lease_epoch, 'faulted', p_message);
-    RETURN 'answered';
 END $$;

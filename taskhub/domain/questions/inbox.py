@@ -107,6 +107,8 @@ class InboxItem:
     group: str
     quorum: int
     approvals: int
+    about: int | None
+    """If an approver asks the requester: the approval."""
     opened_at: datetime
     closed_at: datetime | None
     due_at: datetime | None

@@ -38,6 +38,7 @@ SELECT q.state, q.response, q.error FROM question AS q WHERE q.task_id = :task A
 -- The obstacle for a person at an open question that they have not decided.
 /* fragment: barred
 CASE WHEN q.audience = 'client' THEN 'client'
+     WHEN q.about_id IS NOT NULL AND q.person_id IS DISTINCT FROM :user THEN 'person'
      WHEN q.kind = 'approval' AND NOT :approve THEN 'role'
      WHEN q.kind = 'authorization' AND q.params ->> 'everyone' = 'true' AND NOT :manage THEN 'role'
      WHEN q.kind = 'authorization' AND q.params ->> 'user' <> (:user)::text THEN 'person'
@@ -66,7 +67,7 @@ CASE WHEN q.state <> 'open' THEN 'closed'
 q.id, t.id AS task_id, t.public_id, t.tool_name, s.name AS server, c.name AS client, t.state AS task_state,
 t.created_at AS made_at, t.left_at, q.key, q.kind, q.state, q.params::text AS asked,
 left(t.arguments::text, :arguments) AS arguments,
-q.audience, q."group", q.quorum, v.approvals, q.opened_at, q.closed_at, q.due_at, q.reminded_at,
+q.audience, q."group", q.quorum, v.approvals, q.about_id AS about, q.opened_at, q.closed_at, q.due_at, q.reminded_at,
 CASE WHEN q.state <> 'open' THEN 'closed' WHEN v.by_person THEN 'decided'
      WHEN v.by_deputy THEN 'deputy' ELSE {barred} END AS obstacle, t.message,
 coalesce((SELECT u.username FROM auth_user AS u WHERE u.id = q.handed_to_id), '') AS handed_to, q.handed_group,
@@ -135,7 +136,8 @@ JOIN (
                row_number() OVER (same ORDER BY q.opened_at, q.id) AS place
         FROM question AS q
         LEFT JOIN task AS t ON t.id = q.task_id
-        WHERE q.tenant_id = :tenant AND q.closed_at IS NULL AND (:everything OR {mine}) AND {wanted}
+        WHERE q.tenant_id = :tenant AND q.closed_at IS NULL AND (:everything AND q.about_id IS NULL OR {mine})
+          AND {wanted}
         WINDOW same AS (PARTITION BY coalesce(q.alike, int8send(q.id)))
     ) AS o
     WHERE (o.alike < :fold OR o.place = 1)
@@ -155,7 +157,7 @@ ORDER BY q.opened_at, q.id LIMIT :most;
 -- read fresh: inbox_decided(tenant bigint, user bigint, groups text[], approve boolean, manage boolean, arguments int,
 --     most int, after bigint) -> list[InboxItem]
 SELECT {inbox_columns}, 1::bigint AS alike FROM {inbox}
-WHERE q.tenant_id = :tenant AND q.closed_at IS NOT NULL
+WHERE q.tenant_id = :tenant AND q.closed_at IS NOT NULL AND q.about_id IS NULL
   AND (:after = 0 OR (q.closed_at, q.id) < (SELECT p.closed_at, p.id FROM question AS p WHERE p.id = :after))
 ORDER BY q.closed_at DESC, q.id DESC LIMIT :most;
 
@@ -376,3 +378,45 @@ INSERT INTO news_read AS r (membership_id, below, still_open)
 SELECT m.id, :below, :still_open FROM membership AS m WHERE m.tenant_id = :tenant AND m.user_id = :user
 ON CONFLICT (membership_id) DO UPDATE SET below = excluded.below, still_open = excluded.still_open
 WHERE r.below <= excluded.below;
+-- write: ask_back(approval bigint, params json, words text, audience text, person bigint, user bigint, most_open int,
+--     most int, who text) -> AskOutcome
+SELECT ask_back(:approval, :params, :words, :audience, :person, :user, :most_open, :most, :who);
+
+-- write: withdraw_asked_back(question bigint, user bigint, who text) -> WithdrawOutcome
+SELECT withdraw_asked_back(:question, :user, :who);
+
+-- read fresh: requester(question bigint, roles text[], listed boolean) -> Requester
+SELECT coalesce(t.client_capabilities, '{}') AS capabilities, t.revision = 'approvals' AS decides_only,
+       coalesce(t.decided -> 'scopes' ? 'tasks:answer', true) AS may_answer,
+       NOT t.handle AND coalesce(e.ended_at IS NOT NULL, false) AS session_over,
+       (t.waiter IS NOT NULL OR t.left_at IS NOT NULL) AND coalesce(c.hub_tools, :listed) AS hub_tools,
+       u.id AS user_id, u.username AS person, n.asked, n.open
+FROM question AS q
+JOIN task AS t ON t.id = q.task_id
+JOIN auth_context AS c ON c.id = t.context_id
+LEFT JOIN session AS e ON e.id = t.session_id
+LEFT JOIN membership AS m ON m.tenant_id = t.tenant_id AND c.issuer = 'taskhub/oauth'
+    AND c.subject = 'user:' || m.user_id AND m.role = any(:roles)
+LEFT JOIN auth_user AS u ON u.id = m.user_id AND u.is_active
+CROSS JOIN LATERAL (
+    SELECT count(*) AS asked, count(*) FILTER (WHERE b.state = 'open') AS open
+    FROM question AS b WHERE b.task_id = q.task_id AND b.about_id IS NOT NULL
+) AS n
+WHERE q.id = :question;
+
+-- read fresh: asked_back(task bigint, user bigint) -> list[AskedBack]
+SELECT q.id, q.key, e.actor AS asker, coalesce(q.asked_by_id = :user, false) AS mine, e.reason AS text,
+       coalesce(u.username, '') AS person, q.state, q.opened_at AS asked_at, q.closed_at,
+       coalesce(d.actor, '') AS answered_by, coalesce(d.verdict, '') AS verdict, coalesce(d.reason, '') AS note,
+       coalesce(q.response::json #>> '{content,answer}', '') AS answer,
+       coalesce(q.error::json ->> 'message', '') AS refused,
+       exists(
+           SELECT FROM event AS w
+           WHERE w.task_id = q.task_id AND w.action = 'question.withdrawn' AND w.after ->> 'key' = q.key
+       ) AS withdrawn
+FROM question AS q
+JOIN event AS e ON e.task_id = q.task_id AND e.action = 'question.asked.back' AND e.after ->> 'key' = q.key
+LEFT JOIN auth_user AS u ON u.id = q.person_id
+LEFT JOIN decision AS d ON d.question_id = q.id
+WHERE q.task_id = :task AND q.about_id IS NOT NULL
+ORDER BY q.id;

@@ -98,6 +98,8 @@ class TaskQuestion:
     quorum: int
     live: bool
     response: str | None
+    about: int | None
+    """If an approver asks the requester: the approval."""
     opened_at: datetime
     closed_at: datetime | None
     due_at: datetime | None

@@ -190,7 +190,7 @@ FROM task_log AS l WHERE l.task_id = :task ORDER BY l.id DESC LIMIT :most OFFSET
 
 -- read: task_questions(task bigint, most int) -> list[TaskQuestion]
 SELECT q.id, q.key, q.kind, q.state, q.params::text AS asked, q.audience, q."group", q.quorum, q.live, q.response,
-       q.opened_at, q.closed_at, q.due_at, q.reminded_at,
+       q.about_id AS about, q.opened_at, q.closed_at, q.due_at, q.reminded_at,
        coalesce(q.definition_digest <> decode(o.digest, 'hex'), false) AS outdated
 FROM question AS q JOIN task AS t ON t.id = q.task_id JOIN tool AS o ON o.id = t.tool_id
 WHERE q.task_id = :task ORDER BY q.id DESC LIMIT :most;

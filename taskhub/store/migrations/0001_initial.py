@@ -359,6 +359,36 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
+                    "about",
+                    models.ForeignKey(
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="store.question",
+                    ),
+                ),
+                (
+                    "asked_by",
+                    models.ForeignKey(
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "person",
+                    models.ForeignKey(
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
                     "task",
                     models.ForeignKey(
                         db_index=False,
@@ -1795,6 +1825,24 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(("handed_to__isnull", True), ("handed_group", ""), _connector="OR"),
                 name="question_handed_to_one",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="question",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("about__isnull", True), ("asked_by__isnull", True), ("person__isnull", True)),
+                    models.Q(
+                        ("about__isnull", False),
+                        ("due_at__isnull", True),
+                        ("kind", "elicitation"),
+                        ("live", False),
+                        ("upstream_key", ""),
+                        ("audience__in", ["client", "operator"]),
+                    ),
+                    _connector="OR",
+                ),
+                name="question_about_an_approval",
             ),
         ),
         migrations.AddConstraint(

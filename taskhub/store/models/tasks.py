@@ -228,6 +228,13 @@ class Question(models.Model):
     handed_group = models.CharField(max_length=64, db_default="")
     """The person or group to whom `handed_by` handed it over, while it is open; others may still answer it."""
     handed_by = models.ForeignKey("auth.User", models.SET_NULL, null=True, related_name="+", db_index=False)
+    about = models.ForeignKey("self", models.CASCADE, null=True, related_name="+", db_index=False)
+    """Of a question that an approver asks the requester: the approval that it is about (`question_about_guard`). It
+    closes with that. Null for any other question."""
+    asked_by = models.ForeignKey("auth.User", models.SET_NULL, null=True, related_name="+", db_index=False)
+    """The approver who asked it."""
+    person = models.ForeignKey("auth.User", models.SET_NULL, null=True, related_name="+", db_index=False)
+    """The only person who may answer it in the console: who signed in the program. Null if the client is asked."""
 
     class Meta:
         db_table = "question"
@@ -261,6 +268,12 @@ class Question(models.Model):
             ),
             models.CheckConstraint(
                 condition=Q(handed_to__isnull=True) | Q(handed_group=""), name="question_handed_to_one"
+            ),
+            models.CheckConstraint(
+                condition=Q(about__isnull=True, asked_by__isnull=True, person__isnull=True)
+                | Q(about__isnull=False, kind="elicitation", upstream_key="", live=False, due_at__isnull=True)
+                & Q(audience__in=["client", "operator"]),
+                name="question_about_an_approval",
             ),
         ]
         indexes = [

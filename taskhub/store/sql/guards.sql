@@ -11,6 +11,7 @@
 --   TH017 a place in the feed
 --   TH018 a decision that may still be undone
 --   TH019 a deputy
+--   TH020 what an approver asks the requester
 -- The pairs of states in task_guard repeat taskhub.core.states.PAIRS; a test compares the two.
 
 CREATE OR REPLACE FUNCTION th_who(part text) RETURNS text LANGUAGE sql STABLE AS $$
@@ -154,14 +155,36 @@ BEGIN
        NEW.audience NOT IN (OLD.audience, 'operator') OR
        (OLD.reminded_at IS NOT NULL AND NEW.reminded_at IS DISTINCT FROM OLD.reminded_at) OR
        (NEW.task_id, NEW.tenant_id, NEW.key, NEW.kind, NEW.params::text, NEW."group", NEW.quorum,
-        NEW.opened_at, NEW.called_at, NEW.definition::text, NEW.definition_digest, NEW.call_digest, NEW.alike)
+        NEW.opened_at, NEW.called_at, NEW.definition::text, NEW.definition_digest, NEW.call_digest, NEW.alike,
+        NEW.about_id)
        IS DISTINCT FROM
        (OLD.task_id, OLD.tenant_id, OLD.key, OLD.kind, OLD.params::text, OLD."group", OLD.quorum,
-        OLD.opened_at, OLD.called_at, OLD.definition::text, OLD.definition_digest, OLD.call_digest, OLD.alike)
+        OLD.opened_at, OLD.called_at, OLD.definition::text, OLD.definition_digest, OLD.call_digest, OLD.alike,
+        OLD.about_id)
+       OR NEW.asked_by_id IS DISTINCT FROM OLD.asked_by_id AND NEW.asked_by_id IS NOT NULL
+       OR NEW.person_id IS DISTINCT FROM OLD.person_id AND NEW.person_id IS NOT NULL
     THEN
         RAISE EXCEPTION 'question % is % and stays as it is', OLD.key, OLD.state USING ERRCODE = 'TH006';
     END IF;
     RETURN NEW;
+END $$;
+
+-- What an approver asks the requester is about an open approval of the same task.
+CREATE OR REPLACE FUNCTION question_about_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM question q WHERE q.id = NEW.about_id AND q.task_id = NEW.task_id
+                   AND q.kind = 'approval' AND q.state = 'open') THEN
+        RAISE EXCEPTION 'question % is about no open approval of its task', NEW.key USING ERRCODE = 'TH020';
+    END IF;
+    RETURN NEW;
+END $$;
+
+-- It is closed with that approval, whatever closed it: so no client is asked about a call that is decided.
+CREATE OR REPLACE FUNCTION question_closes_asked_back() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE question SET state = 'superseded', closed_at = NEW.closed_at
+    WHERE task_id = NEW.task_id AND about_id = NEW.id AND state = 'open';
+    RETURN NULL;
 END $$;
 
 -- At commit, a task is input_required if and only if it has an open question. The task is locked, because

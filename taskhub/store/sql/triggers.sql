@@ -27,6 +27,13 @@ CREATE TRIGGER server_guard BEFORE UPDATE ON server FOR EACH ROW WHEN (OLD.remov
 
 CREATE TRIGGER question_guard BEFORE UPDATE ON question FOR EACH ROW EXECUTE FUNCTION question_guard();
 
+CREATE TRIGGER question_about_guard BEFORE INSERT ON question FOR EACH ROW WHEN (NEW.about_id IS NOT NULL)
+    EXECUTE FUNCTION question_about_guard();
+
+CREATE TRIGGER question_closes_asked_back AFTER UPDATE ON question FOR EACH ROW
+    WHEN (OLD.kind = 'approval' AND OLD.closed_at IS NULL AND NEW.closed_at IS NOT NULL)
+    EXECUTE FUNCTION question_closes_asked_back();
+
 -- For deferred calls alone (domain/tasks/deferred.sql); for all others no function is called.
 CREATE TRIGGER deferred_follows AFTER UPDATE ON task FOR EACH ROW
     WHEN (OLD.lease_until = 'infinity' AND (OLD.lease_until IS DISTINCT FROM NEW.lease_until OR OLD.state <> NEW.state

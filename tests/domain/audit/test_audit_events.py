@@ -23,6 +23,7 @@ from taskhub.core.versions import DECIDED_ONLY
 from taskhub.domain.audit import kinds as audit
 from taskhub.domain.audit.record import record_event
 from taskhub.domain.permits.writes import redeem_permit
+from taskhub.domain.questions import asked_back
 from taskhub.domain.questions.answer import answer_question, decide_approval, rule_outcome, undo_decision
 from taskhub.domain.questions.previews import failed
 from taskhub.domain.questions.remarks import comment, hand_over
@@ -59,6 +60,9 @@ IN_DATABASE = {
     "question.undone",
     "question.commented",
     "question.handed.over",
+    "question.asked.back",
+    "question.answered.back",
+    "question.withdrawn",
     "question.undecided",
     "question.reminded",
     "question.previewed",
@@ -127,6 +131,17 @@ def answered(world: World, kind: QuestionKind, response: dict[str, Any]) -> None
     kit.ask(kit.claim_one(), make_question(kind, key="q"))
     answer_question(task.id, kit.opened(task.id), response, actor=ADA)
     request_cancel(task.id, actor=ADA)
+
+
+def asks_back(task_id: int, approval: int, approver: Actor) -> None:
+    """The requester answers one question of an approver, and another one is taken back."""
+    to = asked_back.Requester({}, False, True, False, True, None, None, 0, 0)
+    for _ in range(2):
+        asked_back.ask(task_id, approval, "tool", "why?", to=to, actor=approver)
+    first, second = asked_back.asked_back(task_id, approver.user_id)
+    question = next(one for one in kit.look(task_id).questions if one.key == first.key)
+    answer_question(task_id, question, {"action": "accept", "content": {"answer": "because"}}, actor=ADA)
+    asked_back.withdraw(task_id, second.id, actor=approver)
 
 
 def test_everything_the_database_records_has_its_shape(transactional_db: None) -> None:
@@ -206,6 +221,7 @@ def test_everything_the_database_records_has_its_shape(transactional_db: None) -
     undo_decision(again.id, question.id, actor=approver)
     comment(again.id, question.id, "why?", actor=approver)
     hand_over(again.id, question.id, "", person=None, group="ops", actor=approver)
+    asks_back(again.id, question.id, approver)
     digest = hashlib.sha256(b'{"text":"hello"}').hexdigest()
     redeem_permit(task.public_id, context_id=careful.context.pk, arguments_sha256=digest, actor=careful.actor)
     bypass = Bypass(1, "Outage", "ada", datetime.now(UTC), datetime.now(UTC))

@@ -1356,6 +1356,9 @@ ALTER TABLE ONLY public.membership
 ALTER TABLE ONLY public.membership
     ADD CONSTRAINT membership_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.news_read
+    ADD CONSTRAINT news_read_pkey PRIMARY KEY (membership_id);
+
 ALTER TABLE ONLY public.notice_address
     ADD CONSTRAINT notice_address_of_a_channel UNIQUE (choices_id, channel);
 
@@ -1364,8 +1367,6 @@ ALTER TABLE ONLY public.notice_address
 
 ALTER TABLE ONLY public.notice_choices
     ADD CONSTRAINT notice_choices_pkey PRIMARY KEY (membership_id);
-ALTER TABLE ONLY public.news_read
-    ADD CONSTRAINT news_read_pkey PRIMARY KEY (membership_id);
 
 ALTER TABLE ONLY public.notice
     ADD CONSTRAINT notice_once_for_a_person UNIQUE (event_id, user_id, channel);
@@ -1930,13 +1931,14 @@ ALTER TABLE ONLY public.membership
 ALTER TABLE ONLY public.membership
     ADD CONSTRAINT membership_user_id_3409a104_fk_auth_user_id FOREIGN KEY (user_id) REFERENCES public.auth_user(id) DEFERRABLE INITIALLY DEFERRED;
 
+ALTER TABLE ONLY public.news_read
+    ADD CONSTRAINT news_read_membership_id_e813727a_fk_membership_id FOREIGN KEY (membership_id) REFERENCES public.membership(id) DEFERRABLE INITIALLY DEFERRED;
+
 ALTER TABLE ONLY public.notice_address
     ADD CONSTRAINT notice_address_choices_id_62936816_fk_notice_ch FOREIGN KEY (choices_id) REFERENCES public.notice_choices(membership_id) DEFERRABLE INITIALLY DEFERRED;
 
 ALTER TABLE ONLY public.notice_choices
     ADD CONSTRAINT notice_choices_membership_id_07c07143_fk_membership_id FOREIGN KEY (membership_id) REFERENCES public.membership(id) DEFERRABLE INITIALLY DEFERRED;
-ALTER TABLE ONLY public.news_read
-    ADD CONSTRAINT news_read_membership_id_e813727a_fk_membership_id FOREIGN KEY (membership_id) REFERENCES public.membership(id) DEFERRABLE INITIALLY DEFERRED;
 
 ALTER TABLE ONLY public.notice
     ADD CONSTRAINT notice_tenant_id_c1143374_fk_tenant_id FOREIGN KEY (tenant_id) REFERENCES public.tenant(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;

@@ -378,6 +378,10 @@ INSERT INTO news_read AS r (membership_id, below, still_open)
 SELECT m.id, :below, :still_open FROM membership AS m WHERE m.tenant_id = :tenant AND m.user_id = :user
 ON CONFLICT (membership_id) DO UPDATE SET below = excluded.below, still_open = excluded.still_open
 WHERE r.below <= excluded.below;
+
+
+-- Asked back
+
 -- write: ask_back(approval bigint, params json, words text, audience text, person bigint, user bigint, most_open int,
 --     most int, who text) -> AskOutcome
 SELECT ask_back(:approval, :params, :words, :audience, :person, :user, :most_open, :most, :who);

@@ -28,7 +28,8 @@ _LISTED: Final = (
 _INVISIBLE: Final = re.compile(f"[{_LISTED}]")
 _ESCAPED: Final = re.compile(f"[{_LISTED}\t\n]")
 _TAGS: Final = "[\U000e0020-\U000e007e]+"
-_BLANKS: Final = "[ \xa0\u1680\u2000-\u200a\u202f\u205f\u3000]"
+_ALL_BLANKS: Final = " \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+_BLANKS: Final = f"[{_ALL_BLANKS}]"
 MARKS_KEPT: Final = 4
 """Combining characters that one letter keeps: as many as pointed Hebrew needs, which needs the most."""
 FEW_BLANKS: Final = 3
@@ -113,7 +114,7 @@ def _marks() -> str:
 
 def around(text: str) -> tuple[str, str, str]:
     """The blanks at the beginning of the text, what is between, and the blanks at its end."""
-    inside = text.strip(_BLANKS[1:-1])
+    inside = text.strip(_ALL_BLANKS)
     begin = text.find(inside) if inside else len(text)
     return text[:begin], inside, text[begin + len(inside) :]
 

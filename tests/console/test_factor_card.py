@@ -109,10 +109,10 @@ def test_it_counts_in_this_browser_and_for_five_minutes(tenant: Tenant, mia: Per
     assert NEEDED in told(decide(elsewhere, second))
     # Nor does the code itself count there, which was used here.
     assert "or it was used before" in told(decide(elsewhere, second, code=phone.code()))
-    turn_back(at, 299)
+    turn_back(at, 290)
     assert "which you confirmed a moment ago" in card(at, second)
     assert decide(at, second).status_code == 302
-    turn_back(at, 2)
+    turn_back(at, 11)
     assert "Code of your second factor" in card(at, third)
     assert NEEDED in told(decide(at, third))
     assert "or it was used before" in told(decide(at, third, code=phone.code()))

@@ -8,7 +8,7 @@ import unicodedata
 
 import pytest
 
-from taskhub.lib.signs import invisible, name_of, pieces, spelled, visible_json
+from taskhub.lib.signs import around, invisible, name_of, pieces, spelled, visible_json
 
 RLO, ZWSP, FAMILY, HEART = "\u202e", "\u200b", "\U0001f469\u200d\U0001f467", "\u2764\ufe0f"
 
@@ -43,6 +43,12 @@ def test_pieces_keep_the_stored_order_and_count_repeats() -> None:
     assert list(pieces("a\r\n\n\nb\tc", lines=False)) == [("a", 0), ("\n", 3), ("b", 0), ("\t", 1), ("c", 0)]
     assert list(pieces("a\r\nb", lines=True)) == [("a\nb", 0)]
     assert list(pieces("", lines=True)) == []
+
+
+@pytest.mark.parametrize("blank", [*" \xa0\u1680", *map(chr, range(0x2000, 0x200B)), *"\u202f\u205f\u3000"])
+def test_blanks_around_a_text_are_told_from_it(blank: str) -> None:
+    assert around(f"{blank}- a-b -{blank}{blank}") == (blank, "- a-b -", blank * 2)
+    assert around(blank * 2) == (blank * 2, "", "")
 
 
 def test_tags_and_heaped_marks_are_one_piece() -> None:

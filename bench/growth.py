@@ -339,9 +339,9 @@ _AUDIT = (
 )  # fmt: skip
 _PAGES = (
     "/readyz", "/", *(f"/tasks/{query}" for query in _TASKS), "/tasks/{ended}/", "/tasks/{ended}/?view=timeline",
-    "/inbox/", "/inbox/?queue=all", "/inbox/?queue=decided", "/news/", "/news/count",
-    *(f"/audit/{query}" for query in _AUDIT),
-    "/audit/export?format=jsonl&task={ended}", "/clients/", "/clients/{client}/", "/clients/applications/",
+    "/inbox/", "/inbox/?queue=all", "/inbox/?sort=risk&age=over-1h", "/inbox/?queue=decided", "/news/", "/news/count",
+    *(f"/audit/{query}" for query in _AUDIT), "/audit/export?format=jsonl&task={ended}",
+    "/clients/", "/clients/{client}/", "/clients/applications/",
     "/servers/", "/servers/{server}/", "/workers/", "/settings/", "/settings/webhooks/", "/accounts/",
     "/accounts/mails/", "/metrics",
 )  # fmt: skip

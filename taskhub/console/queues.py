@@ -13,12 +13,21 @@ from taskhub.console.forms.filters import InboxFilters
 from taskhub.console.questions import WORDS
 from taskhub.console.requests import ConsoleRequest
 from taskhub.core.rules import Risk
+from taskhub.core.states import QuestionState
 from taskhub.domain.questions import inbox
-from taskhub.domain.questions.inbox import InboxFilter, InboxItem
+from taskhub.domain.questions.inbox import InboxFilter, InboxItem, Sort
 
 QUEUES: Final = {"mine": "For me", "all": "All open", "decided": "Decided"}
+NARROWS: Final = ("tool", "client", "kind", "risk", "group", "age", "conversation")
+"""The fields of `InboxFilter` that are a parameter of the URL by themselves."""
 MOST_WORDS: Final = 8
 """Words of a search that are looked for; more are ignored."""
+
+
+AGES: Final = {"1h": "In the last hour", "over-1h": "Over an hour ago", "over-1d": "Over a day ago"}
+SORTS: Final = {Sort.OLDEST: "Oldest", Sort.DUE: "Due soonest", Sort.RISK: "Highest risk", Sort.NEWEST: "Newest"}
+FIRST: Final = {Sort.DUE: "first", Sort.NEWEST: "newest"}
+"""The one of calls that are alike which stands for them, where it is not the oldest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +38,12 @@ class Queue:
     wanted: InboxFilter
     text: str
     after: int
+    sort: Sort = Sort.OLDEST
+
+    @property
+    def foremost(self) -> str:
+        """Which of calls that are alike stands for them."""
+        return FIRST.get(self.sort, "oldest")
 
     @property
     def narrowed(self) -> bool:
@@ -46,6 +61,10 @@ class Queue:
             client=self.wanted.client,
             kind=self.wanted.kind,
             risk=self.wanted.risk,
+            group=self.wanted.group,
+            age=self.wanted.age,
+            conversation=self.wanted.conversation,
+            sort="" if self.sort is Sort.OLDEST else self.sort,
             after=start or "",
         )
         return "" if told == "?" else told
@@ -62,14 +81,26 @@ class Queue:
     def filters(self, items: Sequence[InboxItem]) -> InboxFilters:
         """The form above the list, which offers the tools and clients of its rows."""
         wanted = self.wanted
-        now = {"tool": wanted.tool, "client": wanted.client, "kind": wanted.kind, "risk": wanted.risk}
-        filters = InboxFilters({**now, "q": self.text, "queue": "" if self.name == "mine" else self.name})
+        now = {
+            "q": self.text,
+            "queue": "" if self.name == "mine" else self.name,
+            "sort": "" if self.sort is Sort.OLDEST else self.sort,
+            **{name: getattr(wanted, name) for name in NARROWS},
+        }
+        filters = InboxFilters(now)
+        groups = sorted({item.group for item in items} | {wanted.group} - {""})
         tools = sorted({item.tool_name for item in items} | {wanted.tool} - {""})
         clients = sorted({item.client for item in items} | {wanted.client} - {""})
         filters.offer("tool", "Every tool", ((tool, tool) for tool in tools))
         filters.offer("client", "Every client", ((client, client) for client in clients))
         filters.offer("kind", "Every kind", ((kind, words.name) for kind, words in WORDS.items()))
         filters.offer("risk", "Any risk", ((str(risk), f"{risk.capitalize()} risk") for risk in Risk))
+        filters.offer("group", "Every group", ((group, group) for group in groups if group))
+        filters.offer("age", "At any time", AGES.items())
+        oldest, *others = SORTS.items()
+        filters.offer("sort", oldest[1], others)
+        one = [(wanted.conversation, "One conversation")] if wanted.conversation else []
+        filters.offer("conversation", "Every conversation", one)
         return filters
 
 
@@ -85,6 +116,19 @@ def queue_of(request: ConsoleRequest) -> Queue:
         client=query.text(request, "client"),
         kind=query.choice(request, "kind", tuple(WORDS)),
         risk=query.choice(request, "risk", tuple(Risk)),
+        group=query.text(request, "group"),
+        age=query.choice(request, "age", tuple(AGES)),
+        conversation=query.text(request, "conversation"),
         words=tuple(text.split()[:MOST_WORDS]),
     )
-    return Queue(name, wanted, text, after)
+    sort = Sort(query.choice(request, "sort", tuple(SORTS)) or Sort.OLDEST)
+    return Queue(name, wanted, text, after, sort)
+
+
+def conversation(item: InboxItem) -> dict[str, object]:
+    """The template context of the link to other calls of an open question's conversation that wait: how many, and
+    where."""
+    if item.state is not QuestionState.OPEN:
+        return {}
+    of_it = Queue("all", InboxFilter(conversation=item.public_id), "", 0)
+    return {"conversation": inbox.others_of_conversation(item.task_id), "of_conversation": of_it.query()}

@@ -140,3 +140,33 @@ def test_the_queue_goes_on_after_a_hundred(tenant: Any, sign_in: Login) -> None:
     assert f'id="question-{last}"' in further
     assert "Beginning" in further
     assert "Nothing further." in ada.get(f"/inbox/?after={last}").content.decode()
+
+
+def test_filters_and_order_stay_in_the_address_and_the_card_leads_to_its_conversation(
+    tenant: Any, sign_in: Login
+) -> None:
+    mia, server, bot = sign_in(make_person("admin", tenant, groups=["ops"])), make_server(tenant), make_context(tenant)
+    trace = {"traceparent": f"00-{'a' * 32}-{'b' * 16}-01"}
+    made = []
+    for name, risk in (("low", "low"), ("high", "high"), ("critical", "critical")):
+        tool = make_tool(server, name, asks={"group": "ops", "risk": risk})
+        made.append(make_task(bot, tool, trace=trace if name != "high" else {}))
+    low, high, critical = (Question.objects.get(task_id=task.id).pk for task in made)
+    kept = f"group=ops&age=1h&conversation={made[0].public_id}&sort=risk"
+    page = mia.get(f"/inbox/?{kept}").content.decode()
+    assert [at for at in (high, low, critical) if f'id="question-{at}"' in page] == [low, critical]
+    assert page.index(f'id="question-{critical}"') < page.index(f'id="question-{low}"')
+    assert f'href="/inbox/{critical}/?{kept.replace("&", "&amp;")}"' in page
+    assert '<option value="risk" selected>' in page
+    assert "One conversation" in page
+    answer = mia.post(f"/inbox/{low}/decide?{kept}", {"verdict": "approve"})
+    assert answer["Location"] == f"/inbox/{critical}/?{kept}"
+    assert "of this conversation" not in mia.get(f"/inbox/{critical}/").content.decode()
+    again = make_task(bot, make_tool(server, "more", asks={}), trace=trace)
+    of_it = f"/inbox/?queue=all&amp;conversation={made[2].public_id}"
+    assert f'<a href="{of_it}">1 other of' in " ".join(mia.get(f"/inbox/{critical}/").content.decode().split())
+    assert "of this conversation" not in mia.get(f"/inbox/{high}/").content.decode()
+    found = mia.get(of_it.replace("&amp;", "&")).content.decode()
+    assert f'id="question-{Question.objects.get(task_id=again.id).pk}"' in found
+    for nonsense in ("sort=x&age=x&conversation=%00&group=%00", "sort=newest&after=1", "conversation=x"):
+        assert mia.get(f"/inbox/?{nonsense}").status_code == 200

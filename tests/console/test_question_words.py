@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import pytest
 
-from taskhub.console.questions import PAGE, WORDS, of_clients, words_of
+from taskhub.console.questions import ASKED_BACK, PAGE, WORDS, of_clients, words_of
 from taskhub.console.templatetags.console import icon
 from taskhub.core.states import QuestionKind
 from taskhub.domain.questions.forms import checked_elicitation
 from taskhub.domain.questions.kinds import KINDS, METHODS
 from tests.factories import make_question
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A question as pages read it."""
+
+    kind: QuestionKind
+    params: dict[str, Any]
+    about: int | None = None
 
 
 def test_the_table_has_every_kind() -> None:
@@ -35,13 +47,18 @@ def test_what_a_client_declares_has_a_word_and_what_happens_without_it_a_sentenc
 @pytest.mark.parametrize("kind", list(QuestionKind))
 def test_every_kind_has_a_form_but_a_page_and_an_authorization(kind: QuestionKind) -> None:
     question = make_question(kind=kind)
-    assert words_of(question) is WORDS[kind]
+    assert words_of(Shown(kind, question.params)) is WORDS[kind]
     assert (WORDS[kind].form(question.params, None) is None) == (kind is QuestionKind.AUTHORIZATION)
     assert PAGE.form({"mode": "url"}, None) is None
 
 
 def test_a_page_to_open_is_asked_in_its_own_words() -> None:
-    assert words_of(make_question(params={"mode": "url", "url": "https://example.com"})) is PAGE
+    assert words_of(Shown(QuestionKind.ELICITATION, {"mode": "url", "url": "https://example.com"})) is PAGE
+
+
+def test_what_an_approver_asks_is_told_from_what_a_tool_asks() -> None:
+    assert words_of(Shown(QuestionKind.ELICITATION, {}, about=7)) is ASKED_BACK
+    assert "tool" not in ASKED_BACK.title + ASKED_BACK.closed
 
 
 def test_what_a_form_sends_is_an_answer() -> None:

@@ -51,6 +51,10 @@ class InboxFilters(Filters):
     client = picked((), label="Client")
     kind = picked((), label="Kind")
     risk = picked((), label="Risk")
+    group = picked((), label="Group")
+    age = picked((), label="Asked")
+    sort = picked((), label="Order")
+    conversation = picked((), label="Conversation")
     queue = forms.CharField(required=False, widget=forms.HiddenInput)
 
 

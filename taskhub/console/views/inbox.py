@@ -23,7 +23,7 @@ from taskhub.console.forms.edits import EditForm
 from taskhub.console.forms.questions import CommentForm, RulingForm
 from taskhub.console.htmx import leave, partial_or_page, wants_partial
 from taskhub.console.questions import words_of
-from taskhub.console.queues import QUEUES, Queue, queue_of
+from taskhub.console.queues import QUEUES, Queue, conversation, queue_of
 from taskhub.console.remarks import remarks_on
 from taskhub.console.requests import ConsoleRequest
 from taskhub.console.templatetags.console import past, state_word
@@ -317,7 +317,9 @@ def _inbox(
 ) -> HttpResponse:
     queue = queue_of(request)
     most = queries.SHOWN_DECIDED if queue.name == "decided" else queries.SHOWN
-    found = queries.questions(request.person, queue.name, wanted=queue.wanted, after=queue.after, limit=most + 1)
+    found = queries.questions(
+        request.person, queue.name, wanted=queue.wanted, sort=queue.sort, after=queue.after, limit=most + 1
+    )
     items = found[:most]
     if pk is not None:
         chosen: InboxItem | None = questions.find_question(request.caller, pk)
@@ -331,7 +333,7 @@ def _inbox(
         "tabs": [(word, queue.query(name=name, after=0), name == queue.name) for name, word in QUEUES.items()],
         "items": [(item, queue.of(item)) for item in items],
         "from_start": queue.query(after=0),
-        "unfiltered": Queue(queue.name, queries.EVERYTHING, "", 0).query(),
+        "unfiltered": Queue(queue.name, queries.EVERYTHING, "", 0, queue.sort).query(),
         "further": queue.query(after=items[-1].id) if len(found) > len(items) else "",
         "filters": None if rows_only or queue.name == "decided" else queue.filters(items),
         "governed": queries.open_approvals(request.person).governed if queue.name == "mine" else 0,
@@ -373,6 +375,7 @@ def _chosen(request: ConsoleRequest, item: InboxItem, ask: Ask | None) -> dict[s
         "sampling": _sampling(item) if item.kind is QuestionKind.SAMPLING else None,
         "link": _link(item),
         "can_see_rules": request.caller.may("server.view"),
+        **conversation(item),
         **_factor(request, item, ask),
         **would_wait(request, item),
         **_undecidable(item),
@@ -459,7 +462,7 @@ def _edit_form(item: InboxItem, data: Any) -> EditForm:
 def next_in(request: ConsoleRequest, item: InboxItem, queue: Queue) -> int | None:
     """The id of the question after `item` in the queue; after the last one, of the first. `None` if it is empty."""
     name = "mine" if queue.name == "decided" else queue.name
-    found = queries.following(request.person, name, wanted=queue.wanted, after=item.id)
+    found = queries.following(request.person, name, wanted=queue.wanted, sort=queue.sort, after=item.id)
     return None if found is None else found.id
 
 

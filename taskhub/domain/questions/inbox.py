@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, Final
 
 from taskhub.core import calls, permissions
@@ -219,6 +221,12 @@ class InboxFilter:
     kind: str = ""
     risk: str = ""
     """Of approvals, the risk that the rule names."""
+    group: str = ""
+    """The group that is asked."""
+    age: str = ""
+    """How long ago it was asked: a key of `AGES`."""
+    conversation: str = ""
+    """The public id of a call: those of its session count, or without sessions those of its trace."""
     words: tuple[str, ...] = ()
     """Each must stand in the call: in its id, tool, server, client, group, in what is asked, or within the first
     `calls.BEGINNING` characters of its arguments. Case does not matter."""
@@ -233,9 +241,25 @@ class OpenApprovals:
     governed: int
 
 
+class Sort(StrEnum):
+    """The order of a queue of open questions."""
+
+    OLDEST = "oldest"
+    DUE = "due"
+    """Those that are due soonest first."""
+    RISK = "risk"
+    """The highest risk first."""
+    NEWEST = "newest"
+
+
 EVERYTHING: Final = InboxFilter()
+AGES: Final[Mapping[str, tuple[float, float]]] = MappingProxyType(
+    {"": (0.0, 0.0), "1h": (0.0, 3_600.0), "over-1h": (3_600.0, 0.0), "over-1d": (86_400.0, 0.0)}
+)
+"""For each age of a filter, at least and at most how many seconds ago a question was asked; 0 stands for no bound."""
 
 _READ = {"asked": foreign, "arguments": calls.begun}
+_OTHERS = statements.one("others_of_conversation", int)
 _COUNT = statements.one("count_mine", int)
 _APPROVALS = statements.one("open_approvals", OpenApprovals)
 _MINE_OF_TASK = statements.many("mine_of_task", int)
@@ -263,21 +287,34 @@ def mine_of(person: Person, task_id: int) -> frozenset[int]:
 
 
 def questions(
-    person: Person, queue: str, *, wanted: InboxFilter = EVERYTHING, after: int = 0, limit: int = SHOWN
+    person: Person,
+    queue: str,
+    *,
+    wanted: InboxFilter = EVERYTHING,
+    sort: Sort = Sort.OLDEST,
+    after: int = 0,
+    limit: int = SHOWN,
 ) -> tuple[InboxItem, ...]:
-    """The questions in a queue: `mine` or `all` open ones of the tenant, the oldest first, or the last `decided`, the
-    newest first, which no filter narrows. Of open approvals that are alike, from `FOLD` on, only the oldest is there.
+    """The questions in a queue: `mine` or `all` open ones of the tenant in the order `sort`, or the last `decided`, the
+    newest first, which no filter narrows. Of open approvals that are alike, from `FOLD` on, only the first is there.
     `after`: only those that come after this question."""
     if queue == "decided":
         return tuple(_DECIDED(**reader(person), arguments=calls.BEGINNING, most=limit, after=after))
-    return _open(person, queue, wanted, after=after, limit=limit, fold=FOLD)
+    return _open(person, queue, wanted, sort, after=after, limit=limit, fold=FOLD)
 
 
-def following(person: Person, queue: str, *, wanted: InboxFilter = EVERYTHING, after: int) -> InboxItem | None:
+def others_of_conversation(task_id: int) -> int:
+    """How many other calls of the task's conversation wait for somebody."""
+    return _OTHERS(task=task_id)
+
+
+def following(
+    person: Person, queue: str, *, wanted: InboxFilter = EVERYTHING, sort: Sort = Sort.OLDEST, after: int
+) -> InboxItem | None:
     """The question that comes after this one in a queue of open questions, in which nothing is folded; after the last
     one, the first. `None` if the queue is empty."""
     for start in (after, 0):
-        if found := _open(person, queue, wanted, after=start, limit=1, fold=_UNFOLDED):
+        if found := _open(person, queue, wanted, sort, after=start, limit=1, fold=_UNFOLDED):
             return found[0]
     return None
 
@@ -291,8 +328,9 @@ def alike(person: Person, question_id: int, *, limit: int = SHOWN) -> tuple[Inbo
 
 
 def _open(
-    person: Person, queue: str, wanted: InboxFilter, *, after: int, limit: int, fold: int
+    person: Person, queue: str, wanted: InboxFilter, sort: Sort, *, after: int, limit: int, fold: int
 ) -> tuple[InboxItem, ...]:
+    older, newer = AGES[wanted.age]
     found = _OPEN(
         **reader(person),
         arguments=calls.BEGINNING,
@@ -302,6 +340,11 @@ def _open(
         client=wanted.client,
         kind=wanted.kind,
         risk=wanted.risk,
+        of_group=wanted.group,
+        older=older,
+        newer=newer,
+        conversation=wanted.conversation,
+        sort=str(sort),
         words=[word.lower() for word in wanted.words],
         after=after,
         fold=fold,

@@ -112,8 +112,18 @@ FROM (SELECT {obstacle} AS obstacle FROM question AS q
 --     -> list[int]
 SELECT q.id FROM question AS q WHERE q.tenant_id = :tenant AND q.task_id = :task AND {mine};
 
+-- Whether two calls are of the same conversation: of one session, or without sessions of one trace.
+/* fragment: together
+CASE WHEN t.session_id IS NOT NULL THEN o.session_id IS NOT DISTINCT FROM t.session_id
+     ELSE o.session_id IS NULL AND length(split_part(t.trace ->> 'traceparent', '-', 2)) = 32
+         AND split_part(o.trace ->> 'traceparent', '-', 2) = split_part(t.trace ->> 'traceparent', '-', 2) END
+*/
 /* fragment: wanted
-(:tool = '' OR t.tool_name = :tool) AND (:kind = '' OR q.kind = :kind)
+(:tool = '' OR t.tool_name = :tool) AND (:kind = '' OR q.kind = :kind) AND (:of_group = '' OR q."group" = :of_group)
+AND (:older = 0 OR q.opened_at <= now() - make_interval(secs => :older))
+AND (:newer = 0 OR q.opened_at > now() - make_interval(secs => :newer))
+AND (:conversation = '' OR EXISTS (
+    SELECT FROM task AS o WHERE o.public_id = :conversation AND o.context_id = t.context_id AND ({together})))
 AND (:client = '' OR EXISTS (SELECT FROM auth_context AS c WHERE c.id = t.context_id AND c.name = :client))
 AND (:risk = '' OR q.kind = 'approval' AND coalesce(q.params #>> '{decided,risk}', 'low') = :risk)
 AND (cardinality(:words) = 0 OR (
@@ -124,16 +134,25 @@ AND (cardinality(:words) = 0 OR (
     WHERE c.id = t.context_id AND b.id = t.tool_id))
 */
 
+-- The place of a question in the order `sort`, and before others of that place the one that was asked earlier.
+/* fragment: rank
+CASE :sort WHEN 'newest' THEN -extract(EPOCH FROM q.opened_at)
+           WHEN 'due' THEN coalesce(extract(EPOCH FROM q.due_at), 'infinity')
+           WHEN 'risk' THEN CASE WHEN q.kind <> 'approval' THEN 0 ELSE -coalesce(
+               array_position('{low,high,critical}', q.params #>> '{decided,risk}'), 1) END
+           ELSE extract(EPOCH FROM q.opened_at) END
+*/
+
 -- read fresh: inbox_open(tenant bigint, user bigint, groups text[], approve boolean, manage boolean, arguments int,
---     most int, everything boolean, tool text, client text, kind text, risk text, words text[], after bigint,
---     fold int) -> list[InboxItem]
--- The open questions, or only those that wait for the person, after the question `after`. Of `fold` approvals or more
--- that are alike only the first. Tasks are left out of the plan where nothing of them is wanted.
+--     most int, everything boolean, tool text, client text, kind text, risk text, of_group text, older float8,
+--     newer float8, conversation text, sort text, words text[], after bigint, fold int) -> list[InboxItem]
+-- The open questions, or only those that wait for the person, after the question `after` in the order `sort`. Of `fold`
+-- approvals or more that are alike only the first. Tasks are left out of the plan where nothing of them is wanted.
 SELECT {inbox_columns}, f.alike FROM {inbox}
 JOIN (
-    SELECT o.id, o.alike FROM (
-        SELECT q.id, q.opened_at, count(*) OVER same AS alike,
-               row_number() OVER (same ORDER BY q.opened_at, q.id) AS place
+    SELECT o.id, o.alike, o.rank FROM (
+        SELECT q.id, q.opened_at, {rank} AS rank, count(*) OVER same AS alike,
+               row_number() OVER (same ORDER BY {rank}, q.opened_at, q.id) AS place
         FROM question AS q
         LEFT JOIN task AS t ON t.id = q.task_id
         WHERE q.tenant_id = :tenant AND q.closed_at IS NULL AND (:everything AND q.about_id IS NULL OR {mine})
@@ -141,10 +160,23 @@ JOIN (
         WINDOW same AS (PARTITION BY coalesce(q.alike, int8send(q.id)))
     ) AS o
     WHERE (o.alike < :fold OR o.place = 1)
-      AND (:after = 0 OR (o.opened_at, o.id) > (SELECT p.opened_at, p.id FROM question AS p WHERE p.id = :after))
-    ORDER BY o.opened_at, o.id LIMIT :most
+      AND (:after = 0 OR (o.rank, o.opened_at, o.id) > (
+          SELECT {rank}, q.opened_at, q.id FROM question AS q WHERE q.id = :after))
+    ORDER BY o.rank, o.opened_at, o.id LIMIT :most
 ) AS f ON f.id = q.id
-ORDER BY q.opened_at, q.id;
+ORDER BY f.rank, q.opened_at, q.id;
+
+-- read fresh: others_of_conversation(task bigint) -> int
+-- How many other calls of the task's conversation wait for somebody. In the order of an index as count_open_approvals
+-- in domain/tasks.
+SELECT count(*) FROM (
+    SELECT FROM task AS t
+    JOIN task AS o
+        ON o.context_id = t.context_id AND o.ended_at IS NULL AND o.state = 'input_required' AND o.id <> t.id
+            AND ({together})
+    WHERE t.id = :task
+    ORDER BY o.arguments_digest
+) AS live;
 
 -- read fresh: inbox_alike(tenant bigint, user bigint, groups text[], approve boolean, manage boolean, arguments int,
 --     most int, question bigint) -> list[InboxItem]

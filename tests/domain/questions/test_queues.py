@@ -5,19 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django.db import DatabaseError, transaction
+from django.db import DatabaseError, connection, transaction
 
 from taskhub.control import caller, questions
 from taskhub.core import calls
 from taskhub.core.errors import Invalid
 from taskhub.core.records import Person, TaskRecord
-from taskhub.core.rules import Preview
+from taskhub.core.rules import Otherwise, Preview
 from taskhub.core.states import Door, QuestionKind, State
 from taskhub.domain.questions import inbox
 from taskhub.domain.questions.answer import AnswerOutcome
-from taskhub.domain.questions.inbox import InboxFilter
+from taskhub.domain.questions.inbox import InboxFilter, Sort
+from taskhub.domain.sessions.writes import start_session
 from taskhub.domain.tasks.reads import task_by_id
-from taskhub.store.models import Question
+from taskhub.store.models import Question, Session
 from tests.factories import make_context, make_person, make_question, make_server, make_task, make_tenant, make_tool
 
 pytestmark = pytest.mark.django_db
@@ -127,6 +128,86 @@ def test_a_queue_is_narrowed_by_tool_client_kind_risk_and_words() -> None:
         assert ids(person, queue="all", wanted=wanted) == found, wanted
         first = inbox.following(person, "mine", wanted=wanted, after=0)
         assert (first.id if first else None) == (found[0] if found else None), wanted
+
+
+def test_filters_by_age_group_and_conversation() -> None:
+    tenant = make_tenant()
+    tool, olga = make_tool(make_server(tenant), asks={"group": "ops"}), make_context(tenant, "olga")
+    plain = make_tool(make_server(tenant), asks={})
+    trace = {"traceparent": f"00-{'a' * 32}-{'b' * 16}-01"}
+    of_trace = [make_task(olga, tool, trace=trace, arguments={"n": n}) for n in range(2)]
+    odd = make_task(olga, make_tool(make_server(tenant), asks={"group": "ops"}), trace={"traceparent": "x"})
+    other = make_task(make_context(tenant, "bob"), plain, trace=trace)
+    one, two, lone, foreign = (Question.objects.get(task_id=t.id).pk for t in (*of_trace, odd, other))
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        cursor.execute("ALTER TABLE question DISABLE TRIGGER question_guard")  # the time never changes otherwise
+        for question, hours in ((one, 30), (two, 2)):
+            aged = "UPDATE question SET opened_at = now() - make_interval(hours => %s) WHERE id = %s"
+            cursor.execute(aged, [hours, question])
+        cursor.execute("ALTER TABLE question ENABLE TRIGGER question_guard")
+    person = make_person("admin", tenant, groups=["ops"])
+    first, public = of_trace[0].public_id, odd.public_id
+    for wanted, found in (
+        (InboxFilter(group="ops"), [one, two, lone]),
+        (InboxFilter(group="dev"), []),
+        (InboxFilter(age="1h"), [lone, foreign]),
+        (InboxFilter(age="over-1h"), [one, two]),
+        (InboxFilter(age="over-1d"), [one]),
+        (InboxFilter(conversation=first), [one, two]),
+        (InboxFilter(conversation=public), []),
+        (InboxFilter(conversation="unknown"), []),
+        (InboxFilter(conversation=first, age="over-1d"), [one]),
+    ):
+        assert ids(person, queue="all", wanted=wanted) == found, wanted
+    assert [inbox.others_of_conversation(task.id) for task in (*of_trace, odd, other)] == [1, 1, 0, 0]
+    # Of another tenant nothing is told.
+    assert ids(make_person("admin"), queue="all", wanted=InboxFilter(conversation=first)) == []
+
+
+def test_calls_of_one_session_are_a_conversation() -> None:
+    tenant = make_tenant()
+    tool, olga = make_tool(make_server(tenant), asks={}), make_context(tenant, "olga")
+    trace = {"traceparent": f"00-{'a' * 32}-{'b' * 16}-01"}
+    who = {"tenant_id": tenant.pk, "context_id": olga.pk, "version": "2025-11-25", "client_info": {}}
+    started = [start_session(**who, capabilities={}) for _ in range(2)]
+    sessions = [Session.objects.get(public_id=public_id).pk for public_id in started]
+    tasks = [
+        make_task(olga, tool, arguments={"n": n}, trace=trace, session_id=session, revision="2025-11-25")
+        for n, session in enumerate((sessions[0], sessions[0], sessions[1], None))
+    ]
+    assert [inbox.others_of_conversation(task.id) for task in tasks] == [1, 1, 0, 0]
+
+
+def test_every_order_reaches_every_question_once() -> None:
+    tenant = make_tenant()
+    server, context = make_server(tenant), make_context(tenant)
+    made = {}
+    for name, asks in (
+        ("low", {"otherwise": Otherwise.DENY, "expires_minutes": 600}),
+        ("critical", {"risk": "critical", "otherwise": Otherwise.DENY, "expires_minutes": 900}),
+        ("high", {"risk": "high"}),
+        ("soon", {"otherwise": Otherwise.DENY, "expires_minutes": 10}),
+    ):
+        (made[name],) = waiting(context, make_tool(server, name, asks=asks), {"n": 1})
+    person = make_person("approver", tenant)
+    for sort, names in (
+        (Sort.OLDEST, "low critical high soon"),
+        (Sort.NEWEST, "soon high critical low"),
+        (Sort.DUE, "soon low critical high"),
+        (Sort.RISK, "critical high low soon"),
+    ):
+        wanted = [made[name] for name in names.split()]
+        assert ids(person, sort=sort) == wanted, sort
+        found, after = [], 0
+        while page := ids(person, sort=sort, after=after, limit=1):
+            found += page
+            after = page[-1]
+        assert found == wanted, sort
+        for here, there in zip(wanted, [*wanted[1:], wanted[0]], strict=True):
+            following = inbox.following(person, "mine", sort=sort, after=here)
+            assert following is not None
+            assert following.id == there, sort
 
 
 def test_every_question_can_be_reached_page_by_page() -> None:

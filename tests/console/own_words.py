@@ -83,7 +83,6 @@ PRINTED: Final[dict[str, tuple[str, ...]]] = {
         "item.approvals",
         "item.id",
         "item.public_id",
-        "inbox",
         "of_conversation",
         "queue.foremost",
         "unfiltered",

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
-from taskhub.lib import jsonx
+from taskhub.lib import jsonx, signs
 from taskhub.lib.addresses import BadAddress, WebAddress
 from taskhub.lib.addresses import web_address as read_address
 from taskhub.lib.signs import visible_json
@@ -28,7 +28,17 @@ FOLD_LINES: Final = 200
 TOLD_FROM: Final = 200
 """From how many characters on a page says how long an argument is."""
 FOLD_BLOCKS: Final = 100
-"""How many content blocks of a result, and members of the arguments object, a task's page shows."""
+"""How many content blocks of a result a task's page shows."""
+FOLD_ROWS: Final = 50
+"""How many arguments a page shows."""
+FOLD_SAID: Final = 15
+"""How many messages of a sampling request a page shows."""
+_FOLD_MARKS: Final = 500
+"""How many invisible characters, which a page draws as marks that are far longer, a budget has room for."""
+_NARROW: Final = 40
+"""Characters of a line on a phone, about."""
+_FRAME: Final = 13
+"""Lines that the frame shows in which a long text scrolls."""
 
 
 _LIKE_ANOTHER: Final = re.compile(r"\s*(?:[\[{]|(?:true|false|null|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*\Z)")
@@ -85,22 +95,33 @@ class Row(NamedTuple):
     """Whether the schema does not know the name."""
     default: str = ""
     """`same` where the value is the schema's default, `left` where it was not given and the text is the default."""
+    unshown: str = ""
+    """How much of the text is not shown, in words."""
 
     @property
     def extent(self) -> str:
         """How long the text is, in words; empty where that is seen at a glance."""
-        lines = self.text.count("\n") + 1
-        if self.short and len(self.text) <= TOLD_FROM:
+        if self.unshown or (self.short and len(self.text) <= TOLD_FROM):
             return ""
-        told = f"{len(self.text):,} characters"
-        return told if lines == 1 else f"{lines:,} lines, {told}"
+        return _extent(self.text)
+
+
+class Rows(list[Row]):
+    """Rows of which a page shows all that there are, but for `left` more."""
+
+    left: int = 0
+
+    @property
+    def cut(self) -> bool:
+        """Whether rows, or a part of one, are not shown."""
+        return bool(self.left) or any(row.unshown for row in self)
 
 
 class _Budget:
     """The characters, lines and image data that a page may still show. `take` and `block` use them up."""
 
     def __init__(self) -> None:
-        self._characters, self._lines = FOLD_CHARACTERS, FOLD_LINES
+        self._characters, self._lines, self._marks = FOLD_CHARACTERS, FOLD_LINES, _FOLD_MARKS
         self.cut = False
         self.images = MAX_IMAGE
 
@@ -116,13 +137,23 @@ class _Budget:
         if not self.left:
             self.cut = True
             return ""
-        kept = text[: self._characters]
+        kept = self._few_marks(text[: self._characters])
         lines = kept.split("\n")
         kept = "\n".join(lines[: self._lines])
         self.cut = self.cut or len(kept) < len(text)
         self._characters -= len(kept)
         self._lines -= min(len(lines), self._lines)
         return kept
+
+    def _few_marks(self, text: str) -> str:
+        """The beginning of the text with as many marks as are left."""
+        shown = 0
+        for piece, times in signs.pieces(text, lines=True):
+            if times and self._marks == 0:
+                return text[:shown]
+            self._marks -= bool(times)
+            shown += len(piece) * max(times, 1)
+        return text
 
     def block(self, shown: Block) -> Block | None:
         """The part of the block that the page still has room for; `None` if there is no room."""
@@ -163,16 +194,44 @@ def folded(text: str) -> tuple[str, bool]:
     return budget.take(text), budget.cut
 
 
-def folded_rows(found: list[Row]) -> tuple[list[Row], bool]:
-    """The part of the rows (see `rows`) that a task's page shows, and whether some was left out."""
-    budget, shown = _Budget(), []
-    for row in found[:FOLD_BLOCKS]:
-        if not budget.left:
+def folded_rows(found: list[Row]) -> Rows:
+    """The rows (see `rows`) of which a page shows as much as it has room for, also on a phone, with how much is left
+    out."""
+    budget, shown, height = _Budget(), Rows(), 0
+    for row in found[:FOLD_ROWS]:
+        if not budget.left or height > FOLD_LINES:
             break
         name = None if row.name is None else budget.take(row.name)
         text = budget.take(row.text)
-        shown.append(row._replace(name=name, text=text, short=row.short and (name, text) == (row.name, row.text)))
-    return shown, budget.cut or len(shown) < len(found)
+        left = _extent(row.text[len(text) :], " more") if len(text) < len(row.text) else ""
+        short = row.short and len(text) <= TOLD_FROM
+        shown.append(row._replace(name=name, text=text, short=short, unshown=left))
+        lines = sum(1 + len(line) // _NARROW for line in text.split("\n"))
+        height += 2 + (lines if short else min(lines, _FRAME))
+    shown.left = len(found) - len(shown)
+    return shown
+
+
+def said(messages: Any) -> tuple[list[dict[str, Any]], int]:
+    """The messages of a sampling request, each with its `role` and `blocks`: as many as a page shows, and how many of
+    them it does not show, or not whole."""
+    budget, shown = _Budget(), []
+    found = [one for one in messages if isinstance(one, dict)] if isinstance(messages, list) else []
+    cut = 0
+    for message in found[:FOLD_SAID]:
+        body = message.get("content")
+        blocks = [block(item) for item in (body if isinstance(body, list) else [body])]
+        budget.cut = len(blocks) > FOLD_SAID
+        kept = [one for each in blocks[:FOLD_SAID] if (one := budget.block(each)) is not None]
+        cut += budget.cut
+        shown.append({"role": str(message.get("role", ""))[:100], "blocks": kept})
+    return shown, cut + len(found) - len(shown)
+
+
+def _extent(text: str, more: str = "") -> str:
+    """How long the text is, in words."""
+    lines, told = text.count("\n") + 1, f"{len(text):,}{more} characters"
+    return told if lines == 1 else f"{lines:,}{more} lines, {told}"
 
 
 def block(item: Any) -> Block:

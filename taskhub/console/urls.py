@@ -53,6 +53,7 @@ urlpatterns = [
     path("inbox/<int:pk>/", inbox.inbox, name="inbox-question"),
     path("inbox/task/<str:public_id>/", inbox.of_task, name="inbox-of-task"),
     path("inbox/<int:pk>/state", inbox.question_state, name="inbox-state"),
+    path("inbox/<int:pk>/arguments", inbox.arguments, name="inbox-arguments"),
     path("inbox/<int:pk>/next", inbox.skip, name="inbox-next"),
     path("inbox/<int:pk>/alike", alike.alike, name="inbox-alike"),
     path("inbox/<int:pk>/answer", inbox.answer, name="inbox-answer"),

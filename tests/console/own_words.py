@@ -234,6 +234,7 @@ PRINTED: Final[dict[str, tuple[str, ...]]] = {
     "parts/edit.html": ("ask.form.mark", "ask.form.reason.as_hidden", "bound.as_hidden", "in_queue"),
     "parts/edited_arguments.html": ("changed.more", "is", "was"),
     "parts/event.html": (
+        'event.changes|length|add:"-100"',
         "event.action",
         "event.at.isoformat",
         "event.door",
@@ -256,7 +257,7 @@ PRINTED: Final[dict[str, tuple[str, ...]]] = {
     "parts/hand_over.html": ("in_queue",),
     "parts/inbox_count.html": ("count",),
     "parts/inbox_title.html": ("words.wants",),
-    "parts/json_rows.html": ("row.extent",),
+    "parts/json_rows.html": ("row.extent", "row.unshown"),
     "parts/keys.html": ("key", "word"),
     "parts/messages.html": ("message.level_tag",),
     "parts/nav.html": ("entry.url", "entry.word"),

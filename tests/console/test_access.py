@@ -48,6 +48,7 @@ MATRIX = [
     ("GET", "/news/count", {}, ANSWER),
     ("GET", "/inbox/{form}/", {}, ANSWER),
     ("GET", "/inbox/{form}/state", {}, ANSWER),
+    ("GET", "/inbox/{form}/arguments", {}, ANSWER),
     ("GET", "/inbox/{form}/next", {}, ANSWER),
     ("GET", "/inbox/{approval}/alike", {}, APPROVE),
     ("POST", "/inbox/undo", {"questions": "{approval}"}, APPROVE),

@@ -38,8 +38,8 @@ Cell = content.Row
 class Differences:
     """Calls side by side: the arguments that all of them share, and those that differ, with a row for each call."""
 
-    same: list[Cell]
-    """Rows as `content.rows` makes them."""
+    same: content.Rows
+    """As much of them as a page shows."""
     columns: list[str]
     rows: list[tuple[InboxItem, list[tuple[str, Cell | None]]]]
     """Each call with the names in `columns` and its values; `None` where it lacks the argument."""
@@ -56,7 +56,7 @@ def differences(items: Sequence[InboxItem]) -> Differences:
     differs.sort(key=lambda name: first.index(name) if name in first else len(first))
     columns = differs[:COLUMNS]
     return Differences(
-        same=[cells[0][name] for name in names if name not in differs],
+        same=content.folded_rows([cells[0][name] for name in names if name not in differs]),
         columns=columns,
         rows=[(item, [(name, row.get(name)) for name in columns]) for item, row in zip(items, cells, strict=True)],
         left_out=len(differs) - len(columns),

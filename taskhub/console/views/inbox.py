@@ -19,6 +19,7 @@ from taskhub.console import content, story
 from taskhub.console.access import page
 from taskhub.console.asked_back import ask_back, asked_back
 from taskhub.console.changes import Changes, changes, line_changes, of_arguments
+from taskhub.console.downloads import download
 from taskhub.console.forms.edits import EditForm
 from taskhub.console.forms.questions import CommentForm, RulingForm
 from taskhub.console.htmx import leave, partial_or_page, wants_partial
@@ -83,6 +84,14 @@ def of_task(request: ConsoleRequest, public_id: str) -> HttpResponse:
     key = request.GET.get("key", "").replace("\0", "")
     found = questions.find_question_of_task(request.caller, public_id, key)
     return redirect("task-detail", public_id) if found is None else redirect("inbox-question", found)
+
+
+@require_safe
+@page("question.answer")
+def arguments(request: ConsoleRequest, pk: int) -> HttpResponse:
+    """Download all arguments with which the call of the question would run. Its page shows a part of long ones."""
+    item = questions.find_question(request.caller, pk)
+    return download(item.runs_with, f"task-{item.public_id[:8]}-arguments.json")
 
 
 @require_safe
@@ -368,7 +377,7 @@ def _chosen(request: ConsoleRequest, item: InboxItem, ask: Ask | None) -> dict[s
         "remarks": remarks_on(item),
         "comment": CommentForm(auto_id="id_comment_%s"),
         "closed": closed_words(item),
-        "rows": content.rows(item.runs_with),
+        "rows": content.folded_rows(content.rows(item.runs_with)),
         "may_block": item.mine and item.kind is QuestionKind.APPROVAL and request.caller.may("server.manage"),
         "may_edit": item.mine and questions.may_edit(item),
         "why_not": questions.why_not(request.caller, item),
@@ -426,9 +435,9 @@ def _approved(item: InboxItem) -> dict[str, Any]:
     if call is None:
         return {}
     schema = (call.definition or {}).get("inputSchema")
-    rows = content.rows(item.runs_with, schema)
+    rows = content.folded_rows(content.rows(item.runs_with, schema))
     changed = changes(call.before, call.definition) if call.before not in (None, call.definition) else None
-    came_along = [(key, content.rows(value)) for key, value in call.came_along.items()]
+    came_along = [(key, content.folded_rows(content.rows(value))) for key, value in call.came_along.items()]
     found = {"call": call, "changed": changed, "came_along": came_along, "rows": rows}
     if item.edited is None:
         return found
@@ -586,12 +595,5 @@ def _link(item: InboxItem) -> content.Link | None:
 
 def _sampling(item: InboxItem) -> dict[str, Any]:
     """The system prompt and the messages of a sampling request."""
-    messages_ = item.params.get("messages")
-    said = []
-    for message in messages_ if isinstance(messages_, list) else []:
-        if not isinstance(message, dict):
-            continue
-        body = message.get("content")
-        blocks = body if isinstance(body, list) else [body]
-        said.append({"role": str(message.get("role", "")), "blocks": [content.block(b) for b in blocks]})
-    return {"system": str(item.params.get("systemPrompt") or ""), "said": said}
+    said, left = content.said(item.params.get("messages"))
+    return {"system": str(item.params.get("systemPrompt") or ""), "said": said, "left": left}

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from taskhub.console import content, query, story
 from taskhub.console.access import page
 from taskhub.console.changes import Changes, of_arguments
+from taskhub.console.downloads import download
 from taskhub.console.forms.filters import TaskFilters
 from taskhub.console.forms.questions import ReasonForm
 from taskhub.console.htmx import partial_or_page
@@ -30,7 +31,7 @@ from taskhub.domain.questions import inbox
 from taskhub.domain.tasks import detail, listing
 from taskhub.domain.tasks.run import LINES_KEPT
 from taskhub.lib.numbers import whole
-from taskhub.lib.signs import escaped_json, visible_json
+from taskhub.lib.signs import visible_json
 from taskhub.protocol import registry
 
 TAB_WORDS = {"": "All"} | {tab: outcome_word(tab) for tab in listing.TABS}
@@ -101,16 +102,10 @@ def task_detail(request: ConsoleRequest, public_id: str) -> HttpResponse:
 def task_download(request: ConsoleRequest, public_id: str, what: str) -> HttpResponse:
     """Download the whole result, or the whole arguments, as stored. The task's page shows only a part of long ones."""
     found = _found(request.person, public_id)
-    text = found.task.result_json if what == "result" else json.dumps(found.arguments, ensure_ascii=False)
-    if text is None:
+    value = found.task.result_json if what == "result" else found.arguments
+    if what == "result" and value is None:
         raise NotFound("This task has no result.")
-    # The same JSON; what nobody would see in it, a lone surrogate among that, is written as an escape, as on the page.
-    data = escaped_json(text).encode(errors="backslashreplace")
-    response = HttpResponse(data, content_type="application/json")
-    # The browser must save it: a tool's output is never rendered as a page of this site.
-    response["Content-Disposition"] = f'attachment; filename="task-{public_id[:8]}-{what}.json"'
-    response["X-Content-Type-Options"] = "nosniff"
-    return response
+    return download(value, f"task-{public_id[:8]}-{what}.json")
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -227,12 +222,12 @@ def _task_context(request: ConsoleRequest, public_id: str) -> dict[str, Any]:
     }
     match context["section"]:
         case "summary":
-            rows, more_rows = content.folded_rows(content.rows(found.arguments))
+            rows = content.folded_rows(content.rows(found.arguments))
             arguments_json, more = content.folded(visible_json(found.arguments))
             context |= {
                 "rows": rows,
                 "arguments_json": arguments_json,
-                "arguments_cut": more_rows or more,
+                "arguments_cut": rows.cut or more,
                 "outcome": content.outcome(task.result_json),
                 "error": json.loads(task.error_json) if task.error_json else None,
                 "timeline": story.timeline(found, now),

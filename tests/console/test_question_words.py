@@ -16,6 +16,20 @@ from tests.factories import make_question
 
 
 @dataclass(frozen=True)
+class Asked:
+    """A question as pages read it."""
+
+    kind: QuestionKind
+    params: dict[str, Any]
+    about: int | None = None
+
+
+def asked(**of: Any) -> Asked:
+    question = make_question(**of)
+    return Asked(question.kind, question.params)
+
+
+@dataclass(frozen=True)
 class Shown:
     """A question as pages read it."""
 
@@ -46,7 +60,7 @@ def test_what_a_client_declares_has_a_word_and_what_happens_without_it_a_sentenc
 
 @pytest.mark.parametrize("kind", list(QuestionKind))
 def test_every_kind_has_a_form_but_a_page_and_an_authorization(kind: QuestionKind) -> None:
-    question = make_question(kind=kind)
+    question = asked(kind=kind)
     assert words_of(Shown(kind, question.params)) is WORDS[kind]
     assert (WORDS[kind].form(question.params, None) is None) == (kind is QuestionKind.AUTHORIZATION)
     assert PAGE.form({"mode": "url"}, None) is None

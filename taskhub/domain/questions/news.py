@@ -54,6 +54,8 @@ class News:
     asked: Foreign
     arguments: dict[str, Any]
     group: str
+    about: int | None
+    """If an approver asks the requester: the approval."""
     below: int
     still_open: list[int]
 

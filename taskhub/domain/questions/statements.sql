@@ -393,7 +393,7 @@ seen AS (
 SELECT n.event_id AS id, n.action, n.at, n.actor, n.stuck,
        NOT coalesce((SELECT n.xid < g.below AND n.xid <> all(g.still_open) FROM seen AS g), false) AS unread,
        q.id AS question, q.kind, q.state, t.tool_name, s.name AS server, c.name AS client, q.params::text AS asked,
-       left(t.arguments::text, :arguments) AS arguments, q."group",
+       left(t.arguments::text, :arguments) AS arguments, q."group", q.about_id AS about,
        pg_snapshot_xmax(pg_current_snapshot())::text::bigint + event_shift() AS below,
        array(SELECT x::text::bigint + event_shift() FROM pg_snapshot_xip(pg_current_snapshot()) AS x) AS still_open
 FROM newest AS n

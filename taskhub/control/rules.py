@@ -25,9 +25,10 @@ from taskhub.domain.rules.bypasses import PastBypass
 from taskhub.domain.rules.lacking import Lack, Misfit, lacks, misfits
 from taskhub.domain.rules.proposals import Proposal
 from taskhub.domain.rules.reads import PAGE_ROWS, Version, VersionRow
+from taskhub.domain.rules.telling import Telling, telling
 from taskhub.domain.rules.trial import Trial
 
-Warned = Lack | Misfit | TooFew
+Warned = Lack | Misfit | Telling | TooFew
 """A warning about a rule, which can be saved in spite of it: `rule`, and the warning in `words`."""
 
 
@@ -88,13 +89,13 @@ def rule_warnings(caller: Caller, rules: Sequence[Rule]) -> list[Warned]:
     return [*tool_warnings(caller, rules), *approver_warnings(caller, rules)]
 
 
-def tool_warnings(caller: Caller, rules: Sequence[Rule]) -> list[Lack | Misfit]:
-    """The rules of the list that are in doubt for every call of some tools, because these tools lack an argument, and
-    what rules name that no tool has (`misfits`). Raises `Forbidden`, or `Invalid` for an expression or
-    sentence that means nothing."""
+def tool_warnings(caller: Caller, rules: Sequence[Rule]) -> list[Lack | Misfit | Telling]:
+    """The rules of the list that are in doubt for every call of some tools, because these tools lack an argument, what
+    rules name that no tool has (`misfits`), and hidden tools of which other names tell (`telling`). Raises
+    `Forbidden`, or `Invalid` for an expression or sentence that means nothing."""
     caller.require("server.view", what="see what is in doubt")
     tools = catalogue(caller.tenant_id).tools
-    return [*lacks(rules, tools), *misfits(rules, tools)]
+    return [*lacks(rules, tools), *misfits(rules, tools), *telling(rules, tools)]
 
 
 def approver_warnings(caller: Caller, rules: Sequence[Rule]) -> list[TooFew]:

@@ -90,17 +90,20 @@ def refusing_apis(name: str) -> tuple[NameRule, ...]:
     return tuple(rule for rule in MODEL_APIS if rule.pattern.fullmatch(name) is None)
 
 
-def exposed_name(server: str, name: str, *, prefix: str, taken: Container[str]) -> str:
+def exposed_name(server: str, name: str, *, prefix: str, taken: Container[str], full: bool = False) -> str:
     """The exposed name of a server's tool or prompt; never one of `taken`.
 
     It is the tool's own name, unless that is too long, taken or begins like a hub tool's, or the server has a prefix.
-    A made name is the same each time, is valid for every API of `MODEL_APIS`, and names the server: `SERVER__tool`."""
-    return next(found for found in _candidates(server, name, prefix) if found not in taken)
+    A made name is the same each time, is valid for every API of `MODEL_APIS`, and names the server: `SERVER__tool`.
+    With `full`, a tool of a server without a prefix has a made name, whatever names are taken."""
+    return next(found for found in _candidates(server, name, prefix, full=full) if found not in taken)
 
 
-def _candidates(server: str, name: str, prefix: str) -> Iterator[str]:
+def _candidates(server: str, name: str, prefix: str, *, full: bool) -> Iterator[str]:
     own = prefix + name
-    if prefix or len(own) > MAX_EXPOSED_NAME:
+    if full and not prefix:
+        pass
+    elif prefix or len(own) > MAX_EXPOSED_NAME:
         yield _made(own, server, name)
     elif not own.startswith(HUB_TOOL_PREFIX):
         yield own
@@ -143,4 +146,6 @@ def why_named_so(server: str, name: str, exposed: str, *, prefix: str) -> str:
         return "With the prefix of its server."
     if not prefix and name.startswith(HUB_TOOL_PREFIX):
         return f"Names that begin with {HUB_TOOL_PREFIX} are the hub’s own."
+    if exposed == _made(f"{server}__{name}", server, name):
+        return "With the name of its server: another tool had that name first, or rules hid tools when it was listed."
     return "Another tool had that name first."

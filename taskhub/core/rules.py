@@ -127,6 +127,11 @@ class RuleList:
     rules: tuple[Rule, ...]
     bypass: Bypass | None = None
 
+    @property
+    def hides(self) -> bool:
+        """Whether a rule may hide a tool from a client."""
+        return any(rule.then is Then.HIDE and rule.enabled and not rule.shadow for rule in self.rules)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:

@@ -106,14 +106,20 @@ def test_which_apis_refuse_a_name(name: str, refusing: tuple[str, ...]) -> None:
     assert tuple(rule.api for rule in refusing_apis(name)) == refusing
 
 
+WITH_ITS_SERVER = (
+    "With the name of its server: another tool had that name first, or rules hid tools when it was listed."
+)
+
+
 @pytest.mark.parametrize(
     ("prefix", "name", "taken", "why"),
     [
         ("", "x" * 61, [], "Shortened to 60 characters."),
         ("gh_", "x" * 58, [], "Shortened to 60 characters."),
         ("gh_", "x", [], "With the prefix of its server."),
-        ("gh_", "x", ["gh_x"], "Another tool had that name first."),
-        ("", "x", ["x"], "Another tool had that name first."),
+        ("gh_", "x", ["gh_x"], WITH_ITS_SERVER),
+        ("", "x", ["x"], WITH_ITS_SERVER),
+        ("", "x", ["x", "s__x"], "Another tool had that name first."),
         ("", "taskhub_x", [], "Names that begin with taskhub_ are the hub’s own."),
     ],
 )

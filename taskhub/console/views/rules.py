@@ -29,6 +29,7 @@ from taskhub.domain.rules.expressions import FUNCTIONS, MEMBERS, METHODS
 from taskhub.domain.rules.lacking import Lack
 from taskhub.domain.rules.proposals import Proposal
 from taskhub.domain.rules.reads import PAGE_ROWS
+from taskhub.domain.rules.telling import Telling
 from taskhub.domain.rules.trial import MAX_CALLS, Trial
 from taskhub.domain.rules.written import of_tool
 from taskhub.lib.signs import visible_json
@@ -349,7 +350,7 @@ def _doubts(request: ConsoleRequest, rule: Rule) -> dict[str, list[str]]:
     what they read."""
     found: dict[str, list[str]] = {"warnings": [], "asked_warnings": []}
     for warned in control.rule_warnings(request.caller, [rule]):
-        found["warnings" if isinstance(warned, Lack) else "asked_warnings"].append(warned.words)
+        found["warnings" if isinstance(warned, Lack | Telling) else "asked_warnings"].append(warned.words)
     return found
 
 

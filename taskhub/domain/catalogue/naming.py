@@ -1,7 +1,12 @@
-"""Exposed names of tools and prompts. A name belongs to one server until that server is removed."""
+"""Exposed names of tools and prompts. A name belongs to one server until that server is removed.
+
+While a rule of the tenant hides tools, names are given without a look at which are taken
+(docs/decisions/0025-names-that-tell-nothing.md): else a client that sees `SERVER__tool` and no `tool` would know that
+there is another `tool`, which is hidden from it."""
 
 from __future__ import annotations
 
+from collections.abc import Container
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -9,6 +14,7 @@ from django.db.models import QuerySet
 
 from taskhub.core.names import exposed_name
 from taskhub.core.states import OfferKind
+from taskhub.domain.rules.reads import present
 from taskhub.store.models import Offer, Server, Tenant, Tool
 
 SETTLE_SECONDS: Final = 60
@@ -31,6 +37,7 @@ class Names:
 
     def __init__(self, server: Server, rows: QuerySet[Any], now: datetime) -> None:
         self._server = server
+        self._hides: bool | None = None
         self._settled = set(rows.values_list("exposed_name", flat=True))
         self._unsettled: dict[str, Any] = {}
         if server.catalogue_at is None:
@@ -45,15 +52,30 @@ class Names:
     def give(self, name: str) -> str:
         """Choose the exposed name of a new tool or prompt of the server. If a server that was added later has just got
         that name, its tool or prompt is renamed."""
-        given = exposed_name(self._server.name, name, prefix=self._server.prefix, taken=self._settled)
+        given = self._chosen(self._server, name, self._settled)
         self._settled.add(given)
         row = self._unsettled.pop(given, None)
         if row is not None:
             own = row.name if isinstance(row, Tool) else row.key
-            row.exposed_name = exposed_name(row.server.name, own, prefix=row.server.prefix, taken=self)
+            row.exposed_name = self._chosen(row.server, own, self)
             row.save(update_fields=["exposed_name"])
             self._unsettled[row.exposed_name] = row
         return given
+
+    def _chosen(self, server: Server, name: str, taken: Container[str]) -> str:
+        if self._hides is None:
+            self._hides = present(server.tenant_id).hides
+        prefix = "" if self._hides and _is_shared(server) else server.prefix
+        return exposed_name(server.name, name, prefix=prefix, taken=taken, full=self._hides)
+
+
+def _is_shared(server: Server) -> bool:
+    """Whether names with the prefix of the server may also be those of another server, by that one's prefix."""
+    others = Server.objects.filter(tenant_id=server.tenant_id, removed_at=None).exclude(pk=server.pk).exclude(prefix="")
+    own = server.prefix
+    return bool(own) and any(
+        one.startswith(own) or own.startswith(one) for one in others.values_list("prefix", flat=True)
+    )
 
 
 def tool_names(server: Server, now: datetime) -> Names:

@@ -4,7 +4,7 @@ process, until a hint."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -36,13 +36,18 @@ class Catalogue:
     resources_digest: str = ""
     """Digest of resources and templates together, since MCP has one notification for both."""
     hidden_uris: frozenset[str] = frozenset()
-    """URIs and templates of disabled servers. A client's read of them must not go to another server."""
+    """URIs and templates of disabled servers. A client's read of them must not go to another server. Servers that the
+    rules hide count as if they did not exist: else a client would find out which URIs they have."""
     upstreams: tuple[Upstream, ...] = ()
     """The enabled servers, by id."""
     plain_tools: tuple[ToolRecord, ...] = ()
     """The tools that a client without tasks can call, in the same order: all but those in mode `required`."""
     rules: Rules = field(default_factory=lambda: Rules(RuleList(0, ())))
     """The tenant's rules."""
+    offered: Mapping[OfferKind, tuple[OfferRecord, ...]] = field(default_factory=dict)
+    """All prompts, resources and templates of enabled servers, also those of which another server is first."""
+    disabled: tuple[tuple[Upstream, frozenset[str]], ...] = ()
+    """The disabled servers that have resources, each with the part of `hidden_uris` that is its own."""
     _seen: dict[Client, Catalogue] = field(default_factory=dict, compare=False, repr=False)
     _views: dict[tuple[frozenset[int], frozenset[int]], Catalogue] = field(
         default_factory=dict, compare=False, repr=False
@@ -65,7 +70,7 @@ class Catalogue:
         for tool in self.tools:
             if (yield from self.rules.finding_hidden(client, tool)) is not None:
                 hidden_tools.add(tool.id)
-        for one in self.upstreams:
+        for one in (*self.upstreams, *(server for server, _ in self.disabled)):
             if (yield from self.rules.hiding_server(client, one.name)):
                 hidden_servers.add(one.id)
         tools, servers = frozenset(hidden_tools), frozenset(hidden_servers)
@@ -80,12 +85,12 @@ class Catalogue:
         if not tools and not servers:
             return self
 
-        def shown(offers: tuple[OfferRecord, ...]) -> tuple[OfferRecord, ...]:
-            return tuple(offer for offer in offers if offer.server_id not in servers)
+        def shown(kind: OfferKind) -> tuple[OfferRecord, ...]:
+            return _firsts(offer for offer in self.offered[kind] if offer.server_id not in servers)
 
-        prompts, resources, templates = shown(self.prompts), shown(self.resources), shown(self.templates)
+        prompts, resources, templates = shown(OfferKind.PROMPT), shown(OfferKind.RESOURCE), shown(OfferKind.TEMPLATE)
         left = tuple(tool for tool in self.tools if tool.id not in tools)
-        hidden = {offer.key for offer in (*self.resources, *self.templates) if offer.server_id in servers}
+        disabled = tuple((one, uris) for one, uris in self.disabled if one.id not in servers)
         return replace(
             self,
             tools=left,
@@ -96,7 +101,8 @@ class Catalogue:
             templates=templates,
             prompts_digest=_digest(prompts),
             resources_digest=_digest((*resources, *templates)),
-            hidden_uris=self.hidden_uris | hidden,
+            hidden_uris=frozenset[str]().union(*(uris for _, uris in disabled)),
+            disabled=disabled,
             upstreams=tuple(one for one in self.upstreams if one.id not in servers),
             plain_tools=tuple(tool for tool in self.plain_tools if tool.id not in tools),
             _seen={},
@@ -150,8 +156,10 @@ def catalogue(tenant_id: int) -> Catalogue:
         .order_by("server_id", "position", "id")
     )
     tools = tuple(_records(rows))
-    offers, hidden = _offers(tenant_id)
-    prompts, resources, templates = offers[OfferKind.PROMPT], offers[OfferKind.RESOURCE], offers[OfferKind.TEMPLATE]
+    offered, disabled = _offers(tenant_id)
+    prompts, resources, templates = (
+        _firsts(offered[kind]) for kind in (OfferKind.PROMPT, OfferKind.RESOURCE, OfferKind.TEMPLATE)
+    )
     servers = Server.objects.filter(tenant_id=tenant_id, enabled=True).order_by("id")
     fresh = Catalogue(
         tenant_id=tenant_id,
@@ -163,30 +171,42 @@ def catalogue(tenant_id: int) -> Catalogue:
         templates=templates,
         prompts_digest=_digest(prompts),
         resources_digest=_digest((*resources, *templates)),
-        hidden_uris=hidden,
+        hidden_uris=frozenset[str]().union(*(uris for _, uris in disabled)),
         upstreams=tuple(Upstream(row.pk, row.name, row.capabilities) for row in servers),
         plain_tools=tuple(tool for tool in tools if tool.mode is not TaskMode.REQUIRED),
         rules=Rules(present(tenant_id)),
+        offered=offered,
+        disabled=disabled,
     )
     _kept.keep(tenant_id, fresh, since)
     return fresh
 
 
-def _offers(tenant_id: int) -> tuple[dict[OfferKind, tuple[OfferRecord, ...]], frozenset[str]]:
-    """The offers by kind, and the uris and templates of disabled servers. Unlike a name, a URI cannot be changed: if
-    several servers offer it, only the server that was added first counts."""
+def _firsts(offers: Iterable[OfferRecord]) -> tuple[OfferRecord, ...]:
+    """The offers without those whose name another has before them. Unlike a name, a URI cannot be changed: if several
+    servers offer it, only the server that was added first counts."""
+    found: dict[str, OfferRecord] = {}
+    for offer in offers:
+        found.setdefault(offer.exposed_name, offer)
+    return tuple(found.values())
+
+
+def _offers(
+    tenant_id: int,
+) -> tuple[dict[OfferKind, tuple[OfferRecord, ...]], tuple[tuple[Upstream, frozenset[str]], ...]]:
+    """The offers of enabled servers by kind, and the disabled servers with their uris and templates."""
     rows = (
         Offer.objects.filter(server__tenant_id=tenant_id, gone_at__isnull=True, rejected="")
         .select_related("server")
         .order_by("server_id", "position", "id")
     )
-    found: dict[OfferKind, dict[str, OfferRecord]] = {kind: {} for kind in OfferKind}
-    hidden: set[str] = set()
+    found: dict[OfferKind, list[OfferRecord]] = {kind: [] for kind in OfferKind}
+    disabled: dict[tuple[int, str], set[str]] = {}
     for row in rows:
         kind = OfferKind(row.kind)
         if not row.server.enabled:
             if kind is not OfferKind.PROMPT:
-                hidden.add(row.key)
+                disabled.setdefault((row.server_id, row.server.name), set()).add(row.key)
             continue
         offer = OfferRecord(
             id=row.pk,
@@ -198,8 +218,9 @@ def _offers(tenant_id: int) -> tuple[dict[OfferKind, tuple[OfferRecord, ...]], f
             definition=row.definition,
             digest=row.digest,
         )
-        found[kind].setdefault(offer.exposed_name, offer)
-    return {kind: tuple(offers.values()) for kind, offers in found.items()}, frozenset(hidden)
+        found[kind].append(offer)
+    kept = tuple((Upstream(number, name, {}), frozenset(uris)) for (number, name), uris in disabled.items())
+    return {kind: tuple(offers) for kind, offers in found.items()}, kept
 
 
 def _tools_digest(tools: tuple[ToolRecord, ...]) -> str:

@@ -84,7 +84,7 @@ class Rules:
         self.version = listed.version
         self.rules = [CompiledRule(rule, compiled(rule.when)) for rule in listed.rules if rule.enabled]
         """The rules that are not off."""
-        self.hide = any(one.rule.then is Then.HIDE and not one.rule.shadow for one in self.rules)
+        self.hide = listed.hides
         """Whether a tool may be hidden from a client."""
         self.of_person = any(one.when.of_person for one in self.rules)
         """Whether a rule speaks of the person who signed in the client."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
@@ -12,14 +13,17 @@ from django.db import connection, connections, transaction
 from django.utils import timezone
 
 from taskhub.core.names import HUB_TOOL_PREFIX
+from taskhub.core.rules import Rule, Then
 from taskhub.core.states import OfferKind
 from taskhub.domain.catalogue.naming import SETTLE_SECONDS
 from taskhub.domain.catalogue.offers import ListedOffer
 from taskhub.domain.catalogue.sync import Listed, store_snapshot
 from taskhub.domain.catalogue.view import catalogue, forget_catalogues
+from taskhub.domain.rules.changes import save_rules
+from taskhub.domain.rules.reads import present
 from taskhub.store.models import Offer, Server, Tenant, Tool
 from tests.core.test_names import ANTHROPIC, GEMINI, OPENAI
-from tests.factories import make_server, make_tenant
+from tests.factories import ROOT, make_server, make_tenant
 from tests.support.hub import wait_until
 
 pytestmark = pytest.mark.django_db
@@ -168,6 +172,43 @@ def test_other_tenants_names_are_their_own(tenant: Tenant, first: Server) -> Non
     theirs = make_tenant()
     lists(make_server(theirs, "first"), "look")
     assert tools(tenant) == tools(theirs) == {"look": "first/look"}
+
+
+def hides(tenant: Tenant, *rules: Rule) -> None:
+    version = present(tenant.pk).version
+    save_rules(tenant.pk, rules, expected=version, actor=ROOT)
+
+
+HIDE: Final = Rule(name="Hides", when='client.name == "agent" && server.name == "first"', then=Then.HIDE)
+
+
+def test_while_a_rule_hides_tools_a_name_does_not_depend_on_others(
+    tenant: Tenant, first: Server, second: Server
+) -> None:
+    """Else who does not see `look` would learn of it by the name of another."""
+    lists(first, "early")
+    hides(tenant, HIDE)
+    Server.objects.filter(pk=make_server(tenant, "third").pk).update(prefix="gh_")
+    lists(first, "early", "look", prompts=("p",))
+    lists(second, "look", "only", prompts=("p", "q"))
+    lists(Server.objects.get(name="third", tenant=tenant), "look")
+    given = {
+        "early": "first/early",
+        "first__look": "first/look",
+        "second__look": "second/look",
+        "second__only": "second/only",
+        "gh_look": "third/look",
+    }
+    assert tools(tenant) == given
+    assert prompts(tenant) == {"first__p": "first/p", "second__p": "second/p", "second__q": "second/q"}
+    # Not by a prefix that two have either.
+    Server.objects.filter(pk=make_server(tenant, "fourth").pk).update(prefix="gh_")
+    lists(Server.objects.get(name="fourth", tenant=tenant), "other")
+    assert tools(tenant) == given | {"fourth__other": "fourth/other"}
+    # What has a name keeps it, and where nothing is hidden they are short again.
+    hides(tenant, replace(HIDE, shadow=True), replace(HIDE, name="off", enabled=False))
+    lists(second, "look", "only", "late", prompts=("p", "q"))
+    assert tools(tenant) == given | {"fourth__other": "fourth/other", "late": "second/late"}
 
 
 def test_a_name_that_was_made_may_be_taken_too(tenant: Tenant, first: Server, second: Server) -> None:

@@ -160,6 +160,25 @@ def smtp(name: str, value: str) -> dict[str, Any]:
     }
 
 
+def slack(bot: str, app: str, api_url: str, public_url: str) -> None:
+    """Check what is set for Slack. Raises `ImproperlyConfigured` for one token without the other, for what is no such
+    token, for an address of the API that is not encrypted unless it is of this machine, and without `public_url`."""
+    named = {"TASKHUB_SLACK_BOT_TOKEN": (bot, "xoxb-"), "TASKHUB_SLACK_APP_TOKEN": (app, "xapp-")}
+    if not (bot or app):
+        return
+    for name, (token, begins) in named.items():
+        if not token:
+            raise ImproperlyConfigured(f"{name} is not set: Slack needs a bot token and an app-level token")
+        if not re.fullmatch(rf"{begins}[A-Za-z0-9-]+", token):
+            raise ImproperlyConfigured(f"{source(name)} is no such token of Slack: one begins with {begins}")
+    parts = urlsplit(api_url)
+    local = parts.scheme == "http" and parts.hostname in ("127.0.0.1", "::1", "localhost")
+    if parts.scheme != "https" and not local:
+        raise ImproperlyConfigured("TASKHUB_SLACK_API_URL must be an address that begins with https://")
+    if not public_url:
+        raise ImproperlyConfigured("TASKHUB_SLACK_BOT_TOKEN needs PUBLIC_URL: messages have links")
+
+
 def sender(name: str, value: str) -> str:
     """`value` as the sender of mails: an address, or `Name <address>`. Raises `ImproperlyConfigured` otherwise."""
     try:

@@ -205,6 +205,16 @@ if _smtp and not TASKHUB_MAIL_FROM:
     TASKHUB_MAIL_FROM = f"TaskHub <taskhub@{urlsplit(PUBLIC_URL).hostname}>"
 if TASKHUB_MAIL_FROM:
     DEFAULT_FROM_EMAIL = TASKHUB_MAIL_FROM = env.sender("TASKHUB_MAIL_FROM", TASKHUB_MAIL_FROM)
+TASKHUB_SLACK_BOT_TOKEN = (
+    env.secret("TASKHUB_SLACK_BOT_TOKEN", "The bot token of the Slack app that tells people; unset: no Slack") or ""
+)
+TASKHUB_SLACK_APP_TOKEN = (
+    env.secret("TASKHUB_SLACK_APP_TOKEN", "The app-level token of that app, by which clicks on its buttons come") or ""
+)
+TASKHUB_SLACK_API_URL = env.text(
+    "TASKHUB_SLACK_API_URL", "https://slack.com/api/", "Where Slack's API is; another for GovSlack"
+)
+env.slack(TASKHUB_SLACK_BOT_TOKEN, TASKHUB_SLACK_APP_TOKEN, TASKHUB_SLACK_API_URL, PUBLIC_URL)
 LOG_LEVEL = env.choice("LOG_LEVEL", "INFO", "How much is logged", ("DEBUG", "INFO", "WARNING", "ERROR"))
 METRICS_TOKEN = (
     env.secret("METRICS_TOKEN", "What scrapers of /metrics bring; unset: open, without what names servers") or ""

@@ -32,4 +32,13 @@ WORDS: Final[dict[Channel, Words]] = {
         hint="A new one gets a mail with a link that confirms it. Empty: no mails.",
         kind="email",
     ),
+    Channel.SLACK: Words(
+        name="Slack",
+        message="direct message",
+        icon="chat-bubble-left",
+        off="This hub has no Slack. An administrator connects it with TASKHUB_SLACK_BOT_TOKEN.",
+        label="Slack account",
+        hint="Your e-mail address in Slack, or your member ID (in your profile there, under the three dots). A new one"
+        " gets a direct message with a link that confirms it. Empty: nothing in Slack.",
+    ),
 }

@@ -30,6 +30,7 @@ DOORS: Final[dict[str, str]] = {
     Door.WORKER: "as a worker",
     Door.CLI: "on the command line",
     Door.SQL: "in the database",
+    Door.SLACK: "in Slack",
 }
 
 

@@ -149,8 +149,8 @@ def _decider(caller: Caller, item: InboxItem, reason: str) -> Actor:
 
 
 def _undo_seconds(caller: Caller) -> float:
-    in_console = caller.person is not None and caller.actor.door is Door.WEB
-    return float(settings.TASKHUB_UNDO_SECONDS) if in_console else 0.0
+    by_hand = caller.person is not None and caller.actor.door in (Door.WEB, Door.SLACK)
+    return float(settings.TASKHUB_UNDO_SECONDS) if by_hand else 0.0
 
 
 def _check_factor(caller: Caller) -> None:

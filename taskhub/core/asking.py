@@ -37,6 +37,12 @@ class Asking:
         return argument in self.editable or self.editable == (EVERY_ARGUMENT,)
 
     @property
+    def by_word(self) -> bool:
+        """Whether a person's word alone approves it: there is no second factor, no name to type and no preview to
+        see."""
+        return not (self.second_factor or self.critical or self.preview)
+
+    @property
     def critical(self) -> bool:
         """Whether the person who approves has to confirm which call it is."""
         return self.risk is Risk.CRITICAL

@@ -135,3 +135,4 @@ class Door(StrEnum):
     WORKER = "worker"
     CLI = "cli"
     SQL = "sql"
+    SLACK = "slack"

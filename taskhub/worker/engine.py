@@ -44,6 +44,7 @@ from taskhub.domain.catalogue.connection_tests import take_tests
 from taskhub.domain.catalogue.sync import enabled_servers
 from taskhub.domain.feed import reading
 from taskhub.domain.notices import people
+from taskhub.domain.notices.channels import Channel, is_on
 from taskhub.domain.notices.people import queue_for_people
 from taskhub.domain.notices.queueing import queue_notices
 from taskhub.domain.relays.interests import followed_resources
@@ -73,6 +74,7 @@ from taskhub.worker.previews import Previews
 from taskhub.worker.relays import Relays
 from taskhub.worker.running import Runner
 from taskhub.worker.servers import Servers
+from taskhub.worker.slack import SlackMessages
 from taskhub.worker.timings import Timings
 
 logger = logging.getLogger(__name__)
@@ -122,8 +124,9 @@ class Engine:
         runner.preview = self.previews.again
         self.notices = Notices(self.lanes, Sender(f"TaskHub/{settings.VERSION}"))
         self.mails = Mails(self.lanes)
+        self.slack = SlackMessages(self.lanes)
         self.feed = Reading(self.lanes, queue_notices, reading.BATCH, [self.notices.look])
-        self.feed_for_people = Reading(self.lanes, queue_for_people, people.BATCH, [self.mails.look])
+        self.feed_for_people = Reading(self.lanes, queue_for_people, people.BATCH, [self.mails.look, self.slack.look])
         self.servers.on_leave = self.polls.leave
         self.servers.on_task_changed, self.servers.on_task_said = self.polls.changed, self.polls.said
         self._on_beat, self._on_stop = on_beat, on_stop
@@ -161,6 +164,10 @@ class Engine:
         self.chores.every("notices", NOTICES_SECONDS, self.notices.look)
         self.chores.every("feed for people", NOTICES_SECONDS, self.feed_for_people.read)
         self.chores.every("mails", NOTICES_SECONDS, self.mails.look)
+        self.chores.every("slack", NOTICES_SECONDS, self.slack.look)
+        self.chores.every("slack messages drawn anew", NOTICES_SECONDS, self.slack.draw)
+        if is_on(Channel.SLACK):
+            self.chores.forever("clicks in slack", self.slack.listen)
         self.chores.every("timings", TIMINGS_SECONDS, self.timings.store)
         self.chores.every("memory", MEMORY_SECONDS, self.servers.weigh)
         self.chores.every("grants", GRANTS_SECONDS, self.servers.grants.prune)
@@ -184,6 +191,7 @@ class Engine:
             await self.previews.close()
             await self.notices.close()
             await self.mails.close()
+            await self.slack.close()
             await self.servers.close()
             await self.breakers.close()
             try:

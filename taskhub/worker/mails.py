@@ -45,7 +45,7 @@ def written(taken: TakenMessage) -> Mail:
             [
                 Item(
                     kind=one.kind,
-                    sentence=one.sentence,
+                    sentence="".join(part for part, _ in one.sentence),
                     tool=one.tool,
                     server=one.server,
                     client=one.client,

@@ -169,7 +169,7 @@ PRINTED: Final[dict[str, tuple[str, ...]]] = {
         'task.public_id|slice:":8"',
     ),
     "error.html": ("back", "title"),
-    # Of mails, what others wrote is made by `notify.mail.writing.visible`.
+    # Of mails, what others wrote is made by `notify.texts.visible`.
     "mail/confirm.html": ("hours", "hub.url", "hub.username", "url"),
     "mail/frame.html": ("hub.choices_url", "hub.stop_url", "hub.url", "hub.username", "subject"),
     "mail/news.html": (

@@ -34,8 +34,10 @@ _MAIL: Final = re.compile(
     r"@([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)*[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 )
 
+_SLACK: Final = re.compile(r"(T[A-Z0-9]{2,20}:)?[UW][A-Z0-9]{2,20}")
 _OFF: Final[dict[Channel, str]] = {
     Channel.MAIL: "This hub sends no mails: its administrators have not set TASKHUB_SMTP_URL.",
+    Channel.SLACK: "This hub has no Slack: its administrators have not set TASKHUB_SLACK_BOT_TOKEN.",
 }
 """Why there are no addresses of a channel that is off."""
 
@@ -204,7 +206,15 @@ def _check_mail(address: str) -> None:
         raise Invalid("Give an address such as name@example.com, in ASCII.", field="address")
 
 
-_CHECKS: Final[dict[Channel, Callable[[str], None]]] = {Channel.MAIL: _check_mail}
+def _check_slack(address: str) -> None:
+    if not _SLACK.fullmatch(address) and (len(address) > MAX_ADDRESS or not _MAIL.fullmatch(address)):
+        raise Invalid(
+            "Give the address that you have in Slack, such as name@example.com, or your member ID, such as U012AB3CD.",
+            field="address",
+        )
+
+
+_CHECKS: Final[dict[Channel, Callable[[str], None]]] = {Channel.MAIL: _check_mail, Channel.SLACK: _check_slack}
 _NO_STOP: Final = "This link ends no mails any more: it is too old, or they go to another address."
 
 

@@ -13,10 +13,12 @@ class Channel(StrEnum):
     """A channel that reaches people, as it is stored with a notice."""
 
     MAIL = "mail"
+    SLACK = "slack"
 
 
 _ON: Final[dict[Channel, Callable[[], object]]] = {
     Channel.MAIL: lambda: settings.EMAIL_HOST,
+    Channel.SLACK: lambda: settings.TASKHUB_SLACK_BOT_TOKEN and settings.TASKHUB_SLACK_APP_TOKEN,
 }
 """Of each channel, whether its settings are there."""
 

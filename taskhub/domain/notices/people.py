@@ -18,7 +18,9 @@ from django.db import transaction
 
 from taskhub.core.asking import asking
 from taskhub.core.permissions import roles_with
+from taskhub.core.rules import Risk
 from taskhub.domain.feed.reading import FeedEvent, begin_feed, read_feed
+from taskhub.domain.notices.cards import CHANGING, changed_of
 from taskhub.domain.notices.channels import Channel, channels_on, is_on
 from taskhub.domain.notices.choices import Choices, leaves_at, lock_addresses
 from taskhub.domain.notices.kinds import CONFIRM, PERSONAL_ACTIONS, UNDECIDABLE, Kind, kind_of
@@ -84,6 +86,7 @@ class _Reader:
 @dataclass(frozen=True, slots=True)
 class _Told:
     notice_id: int
+    public_id: str
     kind: str
     question_id: int
     task: str
@@ -94,6 +97,7 @@ class _Told:
     params: dict[str, Any]
     group: str
     due_at: datetime | None
+    call_digest: bytes | None
     mine: bool
     stuck: bool
 
@@ -114,10 +118,19 @@ class _Begun:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """An approval that waits for the person, as a message tells of it. `sentence` is what the rule says will happen."""
+    """An approval that waits for the person, as a message tells of it. `sentence` is what the rule says will happen, as
+    (text, whether the text is a value of the call); `by_word`: whether nothing is needed of who approves it but their
+    word: no second factor, no name to be typed, no preview to be seen. `mine`: whether it waits for this person."""
 
+    notice_id: int
+    public_id: str
+    question_id: int
+    call_digest: str
     kind: str
-    sentence: str
+    sentence: tuple[tuple[str, bool], ...]
+    by_word: bool
+    risky: bool
+    mine: bool
     tool: str
     server: str
     client: str
@@ -196,7 +209,7 @@ def queue_for_people() -> int:
     _SKIP_EVENTS(consumer=CONSUMER, channels=on)
     if not on:
         return 0
-    return read_feed(CONSUMER, PERSONAL_ACTIONS, _queue, most=BATCH)
+    return read_feed(CONSUMER, {*PERSONAL_ACTIONS, *CHANGING}, _queue, most=BATCH)
 
 
 def begin_telling() -> None:
@@ -205,6 +218,9 @@ def begin_telling() -> None:
 
 
 def _queue(events: Sequence[FeedEvent]) -> None:
+    if is_on(Channel.SLACK):
+        changed_of([event.task_id for event in events if event.task_id and event.action in CHANGING])
+    events = [event for event in events if event.action in PERSONAL_ACTIONS]
     kinds = {event.id: kind for event in events if (kind := kind_of(event.action, event.after)) is not None}
     if not kinds:
         return
@@ -303,7 +319,7 @@ def end_message(taken: TakenMessage, outcome: Delivered) -> None:
             status=outcome.status,
             answer=outcome.answer.replace("\0", "\ufffd")[:MAX_ANSWER],
             problem=outcome.problem.replace("\0", "\ufffd")[:300],
-            pause_seconds=pause(taken.number, outcome.later or 0.0),
+            pause_seconds=None if outcome.gone else pause(taken.number, outcome.later or 0.0),
         )
         if outcome.ok and taken.approvals:
             _NOTE(membership=taken.membership_id, channel=taken.channel)
@@ -335,8 +351,15 @@ def _admins() -> list[str]:
 def _approval(kind: str, told: _Told) -> Approval:
     said = asking(told.params)
     return Approval(
+        notice_id=told.notice_id,
+        public_id=told.public_id,
+        question_id=told.question_id,
+        call_digest=(told.call_digest or b"").hex(),
         kind=kind,
-        sentence="".join(part for part, _ in said.sentence),
+        sentence=said.sentence,
+        by_word=said.by_word,
+        risky=said.risk is not Risk.LOW,
+        mine=told.mine,
         tool=told.tool,
         server=told.server,
         client=told.client,

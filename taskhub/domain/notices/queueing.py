@@ -140,7 +140,7 @@ def _told(kind: Kind, event: FeedEvent, news: _News) -> dict[str, Any]:
         data["question"] = news.key
         sentence = asking(news.params or {}).sentence
         if sentence:
-            data["sentence"] = "".join(_quoted(part) if of_call else spelled(part) for part, of_call in sentence)
+            data["sentence"] = told(sentence)
         path = f"/inbox/task/{news.task}/?key={quote(news.key, safe='')}"
     after = event.after or {}
     if kind is Kind.DECIDED:
@@ -154,6 +154,11 @@ def _told(kind: Kind, event: FeedEvent, news: _News) -> dict[str, Any]:
     if settings.PUBLIC_URL:
         data["url"] = f"{settings.PUBLIC_URL}{path}"
     return message(kind, event.at, data)
+
+
+def told(sentence: Sequence[tuple[str, bool]]) -> str:
+    """The rule's sentence, as (text, whether the text is a value of the call), with the values in quotation marks."""
+    return "".join(_quoted(part) if of_call else spelled(part) for part, of_call in sentence)
 
 
 def _quoted(value: str) -> str:

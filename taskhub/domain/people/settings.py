@@ -115,6 +115,7 @@ _SERVICE: Final = (
     ("OIDC_ISSUER", "External issuer", "", "Its JWTs are accepted."),
     ("TASKHUB_SMTP_URL", "Mail server", "", "Mails to people are handed to it; without one, none is sent."),
     ("TASKHUB_MAIL_FROM", "Sender of mails", "", ""),
+    ("TASKHUB_SLACK_API_URL", "API of Slack", "", "Approvals are told there, if the tokens are set."),
     ("TRUSTED_PROXIES", "Trusted proxies", "", "How many proxies are trusted for a caller's address."),
     ("LOG_LEVEL", "Log level", "", ""),
     ("DEBUG", "Debug pages", "", "Never in production."),

@@ -103,3 +103,12 @@ def edit_reason(question_id: int) -> str:
 def approved_call(question_id: int) -> ApprovedCall | None:
     """The call that an approval is about, open or not; `None` for any other question."""
     return _APPROVED(question=question_id)
+
+
+_DIGEST = statements.maybe("question_digest", str)
+
+
+def question_digest(question_id: int) -> str:
+    """The SHA-256 in hex of everything that people approve by this question, as it is now: another than when it was
+    asked if the tool or its server has changed. Empty if there is no such question."""
+    return _DIGEST(question=question_id) or ""

@@ -209,6 +209,11 @@ SELECT e.actor, e.after ->> 'asked' AS key FROM question AS q
 JOIN event AS e ON e.task_id = q.task_id AND e.action = 'question.edited' AND e.after ->> 'key' = q.key
 WHERE q.id = :question LIMIT 1;
 
+-- read fresh: question_digest(question bigint) -> str | None
+-- As `question.call_digest`, but of the call as it is now: another one if its tool or server has changed.
+SELECT encode(th_call_digest(q.task_id, q.params, q."group", q.quorum), 'hex')
+FROM question AS q WHERE q.id = :question;
+
 -- read fresh: edit_reason(question bigint) -> str | None
 SELECT e.reason FROM question AS q
 JOIN event AS e ON e.task_id = q.task_id AND e.action = 'question.edited' AND e.after ->> 'asked' = q.key

@@ -62,7 +62,7 @@ CREATE OR REPLACE FUNCTION th_still_approved(asked question) RETURNS boolean LAN
     SELECT count(*) FILTER (WHERE d.verdict = 'approve') >= asked.quorum
         OR count(*) FILTER (WHERE d.verdict = 'allow') > 0
     FROM decision d
-    WHERE d.question_id = asked.id AND d.verdict IN ('approve', 'allow') AND (d.door NOT IN ('web', 'api') OR EXISTS (
+    WHERE d.question_id = asked.id AND d.verdict IN ('approve', 'allow') AND (d.door NOT IN ('web', 'api', 'slack') OR EXISTS (
         SELECT FROM membership m JOIN auth_user u ON u.id = m.user_id
         WHERE m.tenant_id = asked.tenant_id AND m.user_id = d.user_id AND u.is_active
           AND m.role IN ('approver', 'admin')

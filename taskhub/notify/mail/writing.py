@@ -11,20 +11,11 @@ from zoneinfo import ZoneInfo
 
 from django.template.loader import render_to_string
 
-from taskhub.lib.signs import spelled
+from taskhub.notify.texts import BEGINS, MAX_NAME, visible
 
 LISTED: Final = 20
 """Calls that one mail tells of; of further ones it says how many they are."""
-MAX_TITLE: Final = 500
-"""Characters of a sentence in a mail."""
-MAX_NAME: Final = 120
-"""Characters of a name in a mail."""
 MAX_SUBJECT: Final = 150
-_BEGINS: Final = {
-    "approval.asked": "Decide",
-    "approval.reminded": "Still waiting",
-    "approval.undecidable": "Nobody can decide",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +67,7 @@ def news(items: Sequence[Item], hub: Hub) -> Written:
     """The mail that tells of approvals; there is at least one."""
     told = [_visible(item) for item in items[:LISTED]]
     if len(items) == 1:
-        subject = f"{_BEGINS.get(told[0].kind, 'News')}: {told[0].title}"
+        subject = f"{BEGINS.get(told[0].kind, 'News')}: {told[0].title}"
     elif all(item.kind == "approval.undecidable" for item in items):
         subject = f"Nobody can decide {len(items)} approvals"
     else:
@@ -85,7 +76,7 @@ def news(items: Sequence[Item], hub: Hub) -> Written:
     rows = [
         {
             "item": item,
-            "begins": _BEGINS.get(item.kind, "News"),
+            "begins": BEGINS.get(item.kind, "News"),
             # Written here: in templates, Django would turn it into the hub's own time.
             "due": f"{item.due_at.astimezone(zone):%d %b %Y, %H:%M}" if item.due_at else "",
         }
@@ -97,12 +88,6 @@ def news(items: Sequence[Item], hub: Hub) -> Written:
 def confirmation(url: str, hours: int, hub: Hub) -> Written:
     """The mail that asks whether an address is the person's."""
     return _written("confirm", "Confirm this address for mails of TaskHub", hub, {"url": url, "hours": hours})
-
-
-def visible(text: str, most: int = MAX_TITLE) -> str:
-    """Text of others for a mail: on one line, with each invisible character spelled out, and cut, which it says."""
-    text = spelled(text[: most + 1].encode("utf-8", "replace").decode())
-    return text if len(text) <= most else f"{text[:most].rstrip()} …"
 
 
 def _visible(item: Item) -> Item:

@@ -2535,6 +2535,94 @@ class Migration(migrations.Migration):
                 ],
             },
         ),
+        migrations.CreateModel(
+            name="SlackMessage",
+            fields=[
+                (
+                    "notice",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        related_name="+",
+                        serialize=False,
+                        to="store.notice",
+                    ),
+                ),
+                ("public_id", models.CharField(max_length=40)),
+                ("conversation", models.CharField(db_default="", max_length=32)),
+                ("ts", models.CharField(db_default="", max_length=32)),
+                ("more", models.IntegerField(db_default=0)),
+                ("shown", models.CharField(db_default="", max_length=64)),
+                ("changes", models.IntegerField(db_default=0)),
+                ("look_at", models.DateTimeField(null=True)),
+                ("tries", models.IntegerField(db_default=0)),
+            ],
+            options={
+                "db_table": "slack_message",
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("look_at__isnull", False)),
+                        fields=["look_at"],
+                        name="slack_message_changed",
+                    ),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("public_id",), name="slack_message_once"),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("conversation", ""), ("ts", "")),
+                            models.Q(
+                                models.Q(("conversation", ""), _negated=True), models.Q(("ts", ""), _negated=True)
+                            ),
+                            _connector="OR",
+                        ),
+                        name="slack_message_has_its_place",
+                    ),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="SlackCard",
+            fields=[
+                (
+                    "notice",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        related_name="+",
+                        serialize=False,
+                        to="store.notice",
+                    ),
+                ),
+                ("call_digest", models.CharField(max_length=64)),
+                ("refused", models.CharField(db_default="", max_length=500)),
+                (
+                    "message",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="store.slackmessage",
+                    ),
+                ),
+                (
+                    "question",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="store.question",
+                    ),
+                ),
+            ],
+            options={
+                "db_table": "slack_card",
+                "indexes": [
+                    models.Index(fields=["question"], name="slack_card_of_a_question"),
+                    models.Index(fields=["message"], name="slack_card_of_a_message"),
+                ],
+            },
+        ),
         migrations.AddConstraint(
             model_name="webhook",
             constraint=models.UniqueConstraint(fields=("tenant", "name"), name="webhook_name_unique"),

@@ -23,15 +23,18 @@ DECLARE
     f record;
 BEGIN
     FOR f IN
-        SELECT c.conname, c.conrelid::regclass AS child, c.confrelid::regclass AS parent, a.attname AS col, a.attnotnull
+        SELECT c.conname, c.conrelid::regclass AS child, c.confrelid::regclass AS parent, a.attname AS col, a.attnotnull,
+               b.attname AS of_parent
         FROM pg_constraint c JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = c.conkey[1]
+        JOIN pg_attribute b ON b.attrelid = c.confrelid AND b.attnum = c.confkey[1]
         WHERE c.contype = 'f' AND (c.confrelid IN ('task'::regclass, 'question'::regclass, 'session'::regclass)
                                    OR c.conrelid IN ('stream'::regclass, 'outbound'::regclass, 'webhook'::regclass,
-                                                     'notice'::regclass, 'delivery'::regclass))
+                                                     'notice'::regclass, 'delivery'::regclass,
+                                                     'slack_message'::regclass, 'slack_card'::regclass))
     LOOP
         EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', f.child, f.conname);
-        EXECUTE format('ALTER TABLE %s ADD CONSTRAINT %I FOREIGN KEY (%I) REFERENCES %s (id) ON DELETE %s'
-                       ' DEFERRABLE INITIALLY DEFERRED', f.child, f.conname, f.col, f.parent,
+        EXECUTE format('ALTER TABLE %s ADD CONSTRAINT %I FOREIGN KEY (%I) REFERENCES %s (%I) ON DELETE'
+                       ' %s DEFERRABLE INITIALLY DEFERRED', f.child, f.conname, f.col, f.parent, f.of_parent,
                        CASE WHEN f.col IN ('rerun_of_id', 'stream_id', 'session_id') AND NOT f.attnotnull THEN 'SET NULL'
                             ELSE 'CASCADE' END);
     END LOOP;

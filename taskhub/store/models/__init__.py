@@ -3,7 +3,15 @@
 from taskhub.store.models.audit import Event, Seal
 from taskhub.store.models.credentials import GrantRequest, ServerGrant, ServerOAuth
 from taskhub.store.models.feed import FeedConsumer
-from taskhub.store.models.notices import Delivery, Notice, NoticeAddress, NoticeChoices, Webhook
+from taskhub.store.models.notices import (
+    Delivery,
+    Notice,
+    NoticeAddress,
+    NoticeChoices,
+    SlackCard,
+    SlackMessage,
+    Webhook,
+)
 from taskhub.store.models.oauth import Application, Consent, TokenFamily
 from taskhub.store.models.offers import Interest, Offer, Relay
 from taskhub.store.models.people import (
@@ -74,6 +82,8 @@ __all__ = [
     "ServerOAuth",
     "Session",
     "SignIn",
+    "SlackCard",
+    "SlackMessage",
     "Stream",
     "Task",
     "TaskLog",

@@ -8,6 +8,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from taskhub.store.models.people import AuthContext, Membership, Tenant
+from taskhub.store.models.tasks import Question
 
 _TO_PEOPLE: Final = ["mail", "push", "slack"]
 """The channels to people (`domain.notices.channels`)."""
@@ -204,3 +205,66 @@ class Delivery(models.Model):
 
     def __str__(self) -> str:
         return f"{self.notice_id} {self.number}"
+
+
+class SlackMessage(models.Model):
+    """A message in Slack with approvals, stored before it is posted: a click may come before the answer to that does.
+
+    `changes` counts what changed since; what was drawn is stored with the count that it knew of, so that a change
+    meanwhile is drawn too."""
+
+    notice = models.OneToOneField(Notice, models.CASCADE, primary_key=True, related_name="+")
+    """The first that is told in it."""
+    public_id = models.CharField(max_length=40)
+    """`Notice.message` of all that are told in it."""
+    conversation = models.CharField(max_length=32, db_default="")
+    ts = models.CharField(max_length=32, db_default="")
+    """Where Slack has it; both empty until it is posted."""
+    more = models.IntegerField(db_default=0)
+    """Approvals that it tells of besides its cards, as a number."""
+    shown = models.CharField(max_length=64, db_default="")
+    """The SHA-256 of it as it was posted or last drawn anew."""
+    changes = models.IntegerField(db_default=0)
+    look_at = models.DateTimeField(null=True)
+    """When it is looked at whether it has to be drawn anew, or the end of the lease of a worker that does; null while
+    nothing has changed."""
+    tries = models.IntegerField(db_default=0)
+    """How often drawing it anew has failed since something changed."""
+
+    class Meta:
+        db_table = "slack_message"
+        constraints = [
+            models.UniqueConstraint(fields=["public_id"], name="slack_message_once"),
+            models.CheckConstraint(
+                condition=Q(conversation="", ts="") | ~Q(conversation="") & ~Q(ts=""),
+                name="slack_message_has_its_place",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["look_at"], condition=Q(look_at__isnull=False), name="slack_message_changed"),
+        ]
+
+    def __str__(self) -> str:
+        return self.public_id
+
+
+class SlackCard(models.Model):
+    """An approval in a message in Slack."""
+
+    notice = models.OneToOneField(Notice, models.CASCADE, primary_key=True, related_name="+")
+    message = models.ForeignKey(SlackMessage, models.CASCADE, related_name="+", db_index=False)
+    question = models.ForeignKey(Question, models.CASCADE, related_name="+", db_index=False)
+    call_digest = models.CharField(max_length=64)
+    """That of the question when the card was written: what the person decides by it."""
+    refused = models.CharField(max_length=500, db_default="")
+    """Why a click was refused, after which the card has no buttons; empty if none was."""
+
+    class Meta:
+        db_table = "slack_card"
+        indexes = [
+            models.Index(fields=["question"], name="slack_card_of_a_question"),
+            models.Index(fields=["message"], name="slack_card_of_a_message"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.message_id} {self.question_id}"

@@ -1,0 +1,174 @@
+"""Calls Slack's API: finds people, posts messages and draws them anew."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import aiohttp
+from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from taskhub.lib.later import seconds_of
+from taskhub.lib.tls import trusted
+from taskhub.notify.slack.writing import Written
+
+SECONDS: Final = 20.0
+"""Seconds in which Slack has to take a message, from the first request on."""
+MAX_LATER: Final = 3_600.0
+"""The longest that a `Retry-After` is followed, in seconds."""
+LOOKED_AT: Final = 100
+"""Messages of a conversation among which one is looked for that was perhaps posted before."""
+_EVENT: Final = "taskhub_message"
+_FOREVER: Final = frozenset(
+    ["users_not_found", "user_not_found", "user_not_visible", "users_list_not_supplied", "user_disabled", "is_inactive"]
+)
+"""Errors that stay: no later attempt would come to anything else."""
+_WORDS: Final = {
+    "users_not_found": "Slack knows nobody with this address",
+    "user_not_found": "Slack knows nobody with this member ID",
+    "user_disabled": "This Slack account is deactivated",
+    "invalid_auth": "Slack refuses the bot token",
+    "missing_scope": "The Slack app lacks a scope that it needs",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Slack:
+    """The Slack app, by its tokens."""
+
+    bot_token: str
+    app_token: str
+    api_url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of a call. `problem` says in words why Slack did not do it; empty if it did. `status` is `None` if it
+    did not answer. `forever`: no later attempt would help."""
+
+    status: int | None = None
+    text: str = ""
+    problem: str = ""
+    later: float | None = None
+    forever: bool = False
+    account: str = ""
+    conversation: str = ""
+    ts: str = ""
+
+
+class Sender:
+    """Sends from one event loop. Every call raises nothing for what Slack or the way to it does."""
+
+    def __init__(self, slack: Slack) -> None:
+        self._web = client(slack)
+
+    async def account_of(self, address: str) -> Answer:
+        """The account of an e-mail address or a member ID, as `team:user`."""
+
+        async def found() -> Answer:
+            if "@" in address:
+                answer = await self._web.users_lookupByEmail(email=address)
+            else:
+                answer = await self._web.users_info(user=address.rpartition(":")[2])
+            user: dict[str, Any] = answer["user"]
+            if user.get("deleted"):
+                return Answer(200, "user_disabled", _WORDS["user_disabled"], forever=True)
+            return Answer(200, account=f"{user['team_id']}:{user['id']}")
+
+        return await _answer(found)
+
+    async def post(self, message_id: str, account: str, written: Written, *, again: bool) -> Answer:
+        """Post a message to an account (`team:user`). `again`: it was tried before, so look first whether it was posted
+        then. Its place is in the answer."""
+
+        async def posted() -> Answer:
+            opened = await self._web.conversations_open(users=account.rpartition(":")[2])
+            conversation = str(opened["channel"]["id"])
+            if again and (ts := await self._posted(conversation, message_id)):
+                return Answer(200, "posted before", conversation=conversation, ts=ts)
+            answer = await self._web.chat_postMessage(
+                channel=conversation,
+                text=written.text,
+                blocks=written.blocks,
+                mrkdwn=False,
+                parse="none",
+                unfurl_links=False,
+                unfurl_media=False,
+                metadata={"event_type": _EVENT, "event_payload": {"id": message_id}},
+            )
+            return Answer(200, "posted", conversation=str(answer["channel"]), ts=str(answer["ts"]))
+
+        return await _answer(posted)
+
+    async def draw(self, conversation: str, ts: str, written: Written) -> Answer:
+        """Draw a message anew."""
+
+        async def drawn() -> Answer:
+            await self._web.chat_update(
+                channel=conversation, ts=ts, text=written.text, blocks=written.blocks, parse="none"
+            )
+            return Answer(200)
+
+        return await _answer(drawn)
+
+    async def open_view(self, trigger: str, view: dict[str, Any]) -> Answer:
+        """Open a dialog, within seconds of the click that `trigger` is of."""
+
+        async def opened() -> Answer:
+            await self._web.views_open(trigger_id=trigger, view=view)
+            return Answer(200)
+
+        return await _answer(opened)
+
+    async def _posted(self, conversation: str, message_id: str) -> str:
+        answer = await self._web.conversations_history(channel=conversation, limit=LOOKED_AT, include_all_metadata=True)
+        messages: list[dict[str, Any]] = answer["messages"]
+        for message in messages:
+            metadata = message.get("metadata") or {}
+            if metadata.get("event_type") == _EVENT and metadata.get("event_payload", {}).get("id") == message_id:
+                return str(message["ts"])
+        return ""
+
+
+def client(slack: Slack) -> AsyncWebClient:
+    """The client of the API. It tries nothing again by itself: a message could be posted twice."""
+    secure = slack.api_url.startswith("https:")
+    return AsyncWebClient(
+        slack.bot_token, slack.api_url, timeout=int(SECONDS), ssl=trusted() if secure else None, retry_handlers=[]
+    )
+
+
+async def _answer(call: Callable[[], Awaitable[Answer]]) -> Answer:
+    try:
+        async with asyncio.timeout(SECONDS):
+            return await call()
+    except TimeoutError:
+        return Answer(problem=f"No answer within {SECONDS:g} s")
+    except SlackApiError as error:
+        return _refused(error)
+    except aiohttp.ClientConnectorError as error:
+        return Answer(problem=f"Cannot connect: {error.os_error.strerror or 'no connection'}")
+    except (aiohttp.ClientError, SlackClientError, OSError, ValueError, KeyError, TypeError) as error:
+        return Answer(problem=f"Slack did not answer as it should ({type(error).__name__})")
+
+
+def _refused(error: SlackApiError) -> Answer:
+    response: Any = error.response
+    data = getattr(response, "data", None)
+    code = str(data.get("error", "")) if isinstance(data, dict) else ""
+    status = int(getattr(response, "status_code", 0) or getattr(response, "status", 0) or 0)
+    headers = getattr(response, "headers", {})
+    asked = next((value for name, value in headers.items() if name.lower() == "retry-after"), None)
+    later = None if asked is None else seconds_of(str(asked), MAX_LATER)
+    if status >= 500:
+        return Answer(status, code, f"Slack answered {status}", later=later)
+    return Answer(
+        status or None,
+        code,
+        _WORDS.get(code, f"Slack refused: {code[:100] or status}"),
+        later=later,
+        forever=code in _FOREVER,
+    )

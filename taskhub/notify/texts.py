@@ -1,0 +1,24 @@
+"""Text of others in messages to people: made visible, on one line, bounded. What is said of each kind of news."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from taskhub.lib.signs import spelled
+
+MAX_TITLE: Final = 500
+"""Characters of a sentence in a message."""
+MAX_NAME: Final = 120
+"""Characters of a name in a message."""
+BEGINS: Final = {
+    "approval.asked": "Decide",
+    "approval.reminded": "Still waiting",
+    "approval.undecidable": "Nobody can decide",
+}
+"""How a message about one approval begins, by the kind of news."""
+
+
+def visible(text: str, most: int = MAX_TITLE) -> str:
+    """Text of others for a message: on one line, with each invisible character spelled out, and cut, which it says."""
+    text = spelled(text[: most + 1].encode("utf-8", "replace").decode())
+    return text if len(text) <= most else f"{text[:most].rstrip()} …"

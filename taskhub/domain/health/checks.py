@@ -11,6 +11,7 @@ from django.db.models import Count
 from taskhub.core.errors import DiskFull
 from taskhub.core.states import TERMINAL, State
 from taskhub.domain.feed.reading import feed_lag
+from taskhub.domain.notices import people
 from taskhub.domain.notices.outbox import backlog as notices
 from taskhub.domain.workers.reads import live_workers, queue
 from taskhub.store import room, session, statements
@@ -113,6 +114,28 @@ def backlog() -> list[tuple[str, str, list[tuple[dict[str, str], float]]]]:
         ("taskhub_feed_lag_seconds", "Age of the oldest event whose news was not queued yet", [({}, feed_lag())]),
         ("taskhub_messages_due", "Messages to webhooks that wait, counted to 10,000", [({}, waiting_notices.due)]),
         ("taskhub_webhooks_failing", "Webhooks that do not answer", [({}, waiting_notices.failing)]),
+        *_to_people(),
         ("taskhub_database_connections", "Sessions at the database", [({}, connections)]),
         ("taskhub_database_connections_most", "Sessions its server takes, for all databases", [({}, most)]),
+    ]
+
+
+def _to_people() -> list[tuple[str, str, list[tuple[dict[str, str], float]]]]:
+    waits = [({"channel": one.channel}, one) for one in people.backlog()]
+    return [
+        (
+            "taskhub_people_messages_due",
+            "Messages to people that wait, counted to 10,000",
+            [(labels, one.due) for labels, one in waits],
+        ),
+        (
+            "taskhub_people_messages_failing",
+            "Messages to people that were tried and not taken",
+            [(labels, one.failing) for labels, one in waits],
+        ),
+        (
+            "taskhub_people_messages_oldest_seconds",
+            "Age of the oldest message to a person that may leave or was tried",
+            [(labels, one.oldest_seconds) for labels, one in waits],
+        ),
     ]

@@ -14,8 +14,10 @@ from taskhub.domain.audit.seal_reads import misplaced, seal_state, unsealed
 from taskhub.domain.catalogue.reads import lost
 from taskhub.domain.feed.reading import feed_lag
 from taskhub.domain.health.checks import disk_is_full, failed_chores, only_reads
-from taskhub.domain.notices.outbox import backlog
+from taskhub.domain.notices import people
+from taskhub.domain.notices.outbox import backlog, failing_webhooks
 from taskhub.domain.workers.reads import live_workers
+from taskhub.lib.signs import spelled
 from taskhub.store import session, statements
 from taskhub.store.functions import difference, trigger_names
 from taskhub.store.models import Server
@@ -41,6 +43,8 @@ SHARED = (
 )
 LATE_SECONDS: Final = 300.0
 """Events that were not looked at for so long are a failure."""
+NAMED: Final = 5
+"""Webhooks that do not answer and are named; of others it says how many they are."""
 FULL_DAYS: Final = 3
 """Days after which the doctor says how old the last full verification is. A worker makes one every night."""
 
@@ -89,7 +93,7 @@ def checks(has_secret: bool) -> list[tuple[str, bool, str]]:
     failed = failed_chores()
     words = f"failed, see the worker's log: {', '.join(failed)}" if failed else "none failed"
     found.append(("chores", not failed, words))
-    found += [_audit_seals(), _audit_log(), _notifications()]
+    found += [_audit_seals(), _audit_log(), _notifications(), *_to_people()]
     return found + [
         _server(server, has_secret=has_secret) for server in Server.objects.filter(enabled=True).order_by("name")
     ]
@@ -135,8 +139,24 @@ def _notifications() -> tuple[str, bool, str]:
         words = f"events of {late / 60:.0f} min ago are not read yet: is a worker alive, or a transaction open so long?"
         return ("notifications", False, words)
     if outbox.failing:
-        return ("notifications", False, f"webhooks that do not answer: {outbox.failing}; {waits}")
+        named = [spelled(f"{one.name} ({one.problem})" if one.problem else one.name) for one in failing_webhooks(NAMED)]
+        more = f", and {outbox.failing - len(named)} more" if outbox.failing > len(named) else ""
+        words = f"webhooks that do not answer: {', '.join(named)}{more}; {waits}"
+        return ("notifications", False, words)
     return ("notifications", True, waits if outbox.due else "nothing waits")
+
+
+def _to_people() -> list[tuple[str, bool, str]]:
+    """Whether messages to people are taken, by channel."""
+    found = []
+    for one in people.backlog():
+        waits = f"{one.due} {'message waits' if one.due == 1 else 'messages wait'}" if one.due else "nothing waits"
+        late = one.failing or one.oldest_seconds > LATE_SECONDS
+        words = f"{waits}, {one.failing} tried in vain, the oldest for {one.oldest_seconds / 60:.0f} min"
+        if one.problem:
+            words += f"; the latest: {spelled(one.problem)}"
+        found.append((f"messages by {one.channel}", not late, words if late else waits))
+    return found
 
 
 def _audit_seals() -> tuple[str, bool, str]:

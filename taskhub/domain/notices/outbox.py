@@ -215,6 +215,14 @@ def send_again(tenant_id: int, webhook_id: int, public_id: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class FailingWebhook:
+    """A webhook that does not answer, of whichever tenant: its name, and what came of the latest delivery."""
+
+    name: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
 class Backlog:
     """What waits in the outbox: how many notices are due (counted to 10,000), and how many webhooks do not answer."""
 
@@ -223,8 +231,14 @@ class Backlog:
 
 
 _BACKLOG = statements.one("notice_backlog", Backlog)
+_FAILING = statements.many("failing_webhooks", FailingWebhook)
 
 
 def backlog() -> Backlog:
     """What waits in the outbox of all tenants."""
     return _BACKLOG()
+
+
+def failing_webhooks(most: int) -> list[FailingWebhook]:
+    """Enabled webhooks of all tenants that do not answer, for the longest first."""
+    return _FAILING(most=most)

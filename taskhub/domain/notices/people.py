@@ -38,6 +38,8 @@ MAX_WAITING: Final = 1_000
 """Notices that wait for one person on one channel; of further approvals only the inbox tells."""
 MAX_IN_MESSAGE: Final = MAX_WAITING
 LOGGED: Final = 20
+COUNTED: Final = 10_000
+"""Messages that wait on a channel and are counted for figures."""
 
 _OVER: Final = "Not sent: it no longer waits for you, or you no longer want such messages"
 _SAID_SINCE: Final = "Not sent: a later one in the same message is about the same approval"
@@ -185,6 +187,19 @@ class MessageRow:
         return self.kind == CONFIRM
 
 
+@dataclass(frozen=True, slots=True)
+class PeopleBacklog:
+    """What waits to be sent to people on a channel, in all tenants, counted to `COUNTED`. `failing`: of it, what was
+    tried and not taken, the latest with this `problem`. `oldest_seconds`: since when the oldest waits that may leave or
+    was tried."""
+
+    channel: str
+    due: int
+    failing: int
+    oldest_seconds: float
+    problem: str
+
+
 _SKIP_EVENTS = statements.rowcount("skip_unwanted_by_people")
 _WANTING = statements.many("wanting_people", _Wanting)
 _ADMINS = statements.many("wanting_admins", _Wanting)
@@ -200,6 +215,7 @@ _END = statements.rowcount("end_message")
 _NOTE = statements.rowcount("note_sent")
 _HURRY = statements.rowcount("hurry_messages")
 _LOG = statements.many("message_log", MessageRow)
+_BACKLOG = statements.many("backlog_to_people", PeopleBacklog)
 
 
 def queue_for_people() -> int:
@@ -333,6 +349,12 @@ def hurry_messages(channel: Channel) -> int:
 def message_log(tenant_id: int, user_id: int) -> list[MessageRow]:
     """The newest messages to a person, newest first."""
     return _LOG(tenant=tenant_id, user=user_id, channels=list(Channel), most=LOGGED)
+
+
+def backlog() -> list[PeopleBacklog]:
+    """What waits on each channel that this hub sends on."""
+    on = channels_on()
+    return _BACKLOG(channels=on, most=COUNTED) if on else []
 
 
 def _skip(notices: Sequence[int], why: str) -> None:

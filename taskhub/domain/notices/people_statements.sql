@@ -235,6 +235,20 @@ WHERE n.channel = :channel AND n.state = 'due' AND n.lease_until IS NULL AND n.a
 
 -- Shown
 
+-- read fresh: backlog_to_people(channels text[], most int) -> list[PeopleBacklog]
+-- Of each channel what waits in all tenants, counted to `most`. What may not leave yet by the person's choice, and was
+-- never tried, is not old.
+SELECT c.name AS channel, count(d.id)::int AS due, (count(*) FILTER (WHERE d.problem <> ''))::int AS failing,
+       coalesce(extract(EPOCH FROM statement_timestamp() - min(d.queued_at) FILTER (
+           WHERE d.problem <> '' OR d.due_at <= statement_timestamp())), 0)::float8 AS oldest_seconds,
+       coalesce((array_agg(d.problem ORDER BY d.id DESC) FILTER (WHERE d.problem <> ''))[1], '') AS problem
+FROM unnest(:channels) AS c (name)
+LEFT JOIN LATERAL (
+    SELECT n.id, n.problem, n.queued_at, n.due_at FROM notice AS n
+    WHERE n.state = 'due' AND n.user_id IS NOT NULL AND n.channel = c.name LIMIT :most
+) AS d ON true
+GROUP BY c.name ORDER BY c.name;
+
 -- read fresh: message_log(tenant bigint, user bigint, channels text[], most int) -> list[MessageRow]
 -- The newest messages to a person, each with how many approvals it tells of and its latest delivery; what is in no
 -- message yet is one row of its channel.

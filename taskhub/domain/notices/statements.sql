@@ -164,6 +164,10 @@ SELECT (SELECT count(*) FROM (SELECT FROM notice AS n
                               WHERE n.state = 'due' AND n.channel = 'webhook' LIMIT 10000) AS due)::int AS due,
        (SELECT count(*) FROM webhook AS w WHERE w.enabled AND w.failing_since IS NOT NULL)::int AS failing;
 
+-- read fresh: failing_webhooks(most int) -> list[FailingWebhook]
+SELECT w.name, w.problem FROM webhook AS w WHERE w.enabled AND w.failing_since IS NOT NULL
+ORDER BY w.failing_since, w.id LIMIT :most;
+
 -- read fresh: webhook_rows(tenant bigint, webhook bigint, most int) -> list[WebhookRow]
 SELECT w.id, w.name, w.origin, w.kinds, w.context_id, c.name AS client, w.enabled, w.disabled_why, w.failing_since,
        w.problem, (

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import LazySettings
 from django.db import connection
 from django.test import Client
 from django.utils import timezone
@@ -21,9 +22,9 @@ from taskhub.domain.notices.webhooks import Wanted, add_webhook, send_test
 from taskhub.domain.tasks.stats import numbers
 from taskhub.domain.workers.reads import SILENT_SECONDS, fleet, live_workers
 from taskhub.store.functions import trigger_names
-from taskhub.store.models import Server, Task, Worker
+from taskhub.store.models import Notice, Server, Task, Tenant, Webhook, Worker
 from tests.domain.cost import make_old
-from tests.factories import ROOT, make_context, make_event, make_server, make_task, make_tenant
+from tests.factories import ROOT, make_context, make_event, make_person, make_server, make_task, make_tenant
 from tests.store.flushing import superuser
 
 pytestmark = pytest.mark.django_db
@@ -305,7 +306,47 @@ def test_the_doctor_names_events_that_nobody_read_and_webhooks_that_do_not_answe
     assert found()["notifications"] == (True, "1 message waits")
     (taken,) = take_notices(1)
     end_delivery(taken, Delivered(ok=False, problem="Cannot connect"))
-    assert found()["notifications"] == (False, "webhooks that do not answer: 1; 1 message waits")
+    assert found()["notifications"] == (
+        False,
+        "webhooks that do not answer: ours (Cannot connect); 1 message waits",
+    )
+    Webhook.objects.bulk_create(
+        Webhook(
+            tenant=make_tenant(),
+            name=f"w{number}\u202e",
+            sealed_url=b"x",
+            origin="https://x.example",
+            kinds=["task.failed"],
+            sealed_secret=b"x",
+            failing_since=timezone.now(),
+        )
+        for number in range(6)
+    )
+    _, said = found()["notifications"]
+    assert "ours (Cannot connect), w0[U+202E], w1" in said
+    assert "w3[U+202E], and 2 more; 1 message waits" in said
+
+
+def test_the_doctor_and_the_figures_tell_of_messages_to_people_that_are_not_taken(settings: LazySettings) -> None:
+    assert "messages by mail" not in found()
+    settings.EMAIL_HOST = "mail.example.com"
+    assert found()["messages by mail"] == (True, "nothing waits")
+    person = make_person("approver")
+    tenant = Tenant.objects.get(pk=person.tenant_id)
+    given = {"tenant": tenant, "user_id": person.user_id, "kind": "approval.asked", "channel": "mail", "body": "{}"}
+    later, before = timezone.now() + timedelta(hours=1), timezone.now() - timedelta(minutes=10)
+    Notice.objects.create(**given, public_id="a", event_id=1, due_at=later, queued_at=before)
+    assert found()["messages by mail"] == (True, "1 message waits"), "its person has quiet hours"
+    tried = {"attempts": 2, "problem": "Cannot connect: \x07", "due_at": later}
+    Notice.objects.create(**given, public_id="b", event_id=2, queued_at=before, **tried)
+    good, said = found()["messages by mail"]
+    assert not good
+    assert "2 messages wait, 1 tried in vain, the oldest for 10 min; the latest: Cannot connect: [U+0007]" in said
+    figures = {name: rows for name, _, rows in health.backlog() if name.startswith("taskhub_people")}
+    assert figures["taskhub_people_messages_due"] == [({"channel": "mail"}, 2)]
+    assert figures["taskhub_people_messages_failing"] == [({"channel": "mail"}, 1)]
+    ((_, age),) = figures["taskhub_people_messages_oldest_seconds"]
+    assert age >= 600
 
 
 def test_the_doctor_names_events_that_nobody_reads() -> None:

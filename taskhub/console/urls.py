@@ -80,6 +80,7 @@ urlpatterns = [
     path("accounts/notifications/", notifications.notifications, name="notifications"),
     path("accounts/notifications/<str:channel>/", notifications.address, name="address"),
     path("accounts/notifications/<str:channel>/again", notifications.again, name="address-again"),
+    path("accounts/notifications/<str:channel>/test", notifications.trial, name="address-test"),
     path("accounts/notifications/<str:channel>/confirm/<str:token>", notifications.confirm, name="address-confirm"),
     path("mails/stop/<str:token>", notifications.stop, name="mail-stop"),
     path("audit/", audit.audit_list, name="audit-list"),

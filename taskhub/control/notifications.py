@@ -50,6 +50,11 @@ def ask_again(caller: Caller, channel: Channel) -> str:
     return addresses.ask_again(tenant_id=caller.tenant_id, user_id=_own(caller), channel=channel)
 
 
+def send_trial(caller: Caller, channel: Channel) -> str:
+    """Send the caller a test on the channel, and return the address. Raises `Refused` or `LimitReached`."""
+    return addresses.send_trial(tenant_id=caller.tenant_id, user_id=_own(caller), channel=channel, actor=caller.actor)
+
+
 def confirm_address(caller: Caller, channel: Channel, token: str) -> str:
     """Make the address of the link the one that the channel reaches the caller at, and return it. Raises
     `Refused`."""

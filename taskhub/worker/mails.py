@@ -13,7 +13,7 @@ from taskhub.domain.notices.channels import Channel
 from taskhub.domain.notices.outbox import Delivered
 from taskhub.domain.notices.people import TakenMessage
 from taskhub.notify.mail.sending import Mail, Sender, Server
-from taskhub.notify.mail.writing import Hub, Item, confirmation, news
+from taskhub.notify.mail.writing import Hub, Item, confirmation, news, trial
 from taskhub.worker.people import ToPeople
 
 
@@ -37,7 +37,7 @@ def written(taken: TakenMessage) -> Mail:
         zone=taken.zone,
         choices_url=base + reverse("notifications"),
         stop_url=base + reverse("mail-stop", args=[stop_token(taken.address_id, taken.address)])
-        if taken.approvals
+        if taken.approvals or taken.tests
         else "",
     )
     if taken.approvals:
@@ -58,6 +58,8 @@ def written(taken: TakenMessage) -> Mail:
             ],
             hub,
         )
+    elif taken.tests:
+        text = trial(hub)
     else:
         url = base + reverse("address-confirm", args=[taken.channel, confirm_token(taken.address_id, taken.address)])
         text = confirmation(url, CONFIRM_HOURS, hub)

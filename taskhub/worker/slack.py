@@ -19,7 +19,7 @@ from taskhub.domain.notices.queueing import told
 from taskhub.lib.lanes import Lanes
 from taskhub.notify.slack.listening import Listener, Press, Reply
 from taskhub.notify.slack.sending import Answer, Sender, Slack
-from taskhub.notify.slack.writing import APPROVE, Shown, Written, confirmation, news, reason_view
+from taskhub.notify.slack.writing import APPROVE, Shown, Written, confirmation, news, reason_view, trial
 from taskhub.worker.people import ToPeople
 
 DRAWN: Final = 4
@@ -40,6 +40,8 @@ class SlackMessages(ToPeople):
         self._listener = Listener(slack, self._pressed)
 
     async def _send(self, taken: TakenMessage) -> Delivered:
+        if taken.tests:
+            return _delivered(await self._sender.post(taken.id, taken.address, trial(), again=taken.number > 1))
         if not taken.approvals:
             return await self._confirm(taken)
         written = await self._lanes.run(_written_first, taken)

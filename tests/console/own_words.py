@@ -185,6 +185,7 @@ PRINTED: Final[dict[str, tuple[str, ...]]] = {
         "row.item.tool",
         "row.item.url",
     ),
+    "mail/trial.html": ("hub.username",),
     "parts/approve.html": ("preview.digest",),
     "parts/approved_call.html": ("call.arguments_digest", "call.call_digest", "call.definition_digest"),
     "parts/attempts.html": ("attempt.number",),

@@ -10,7 +10,7 @@ from django.http import HttpResponse
 from django.test import Client
 
 from taskhub.core.states import Role
-from taskhub.domain.notices.addresses import CONFIRMATIONS, confirm_token, stop_token
+from taskhub.domain.notices.addresses import CONFIRMATIONS, TRIALS, confirm_token, stop_token
 from taskhub.store.models import Event, Membership, Notice, NoticeAddress, NoticeChoices, Tenant
 from tests.console.admin import browser, words
 from tests.factories import make_person
@@ -247,3 +247,25 @@ def test_what_was_sent_is_listed(ada: Client, tenant: Tenant) -> None:
     assert "No answer" in page
     other = browser(make_person("approver", tenant))
     assert "msg_0" not in page_of(other)
+
+
+def test_a_person_sends_themselves_a_test_and_reads_what_came_of_it(ada: Client) -> None:
+    test = f"{MAIL}test"
+    assert "There is no confirmed address" in words(ada.post(test, follow=True).content.decode())
+    assert "Send me a test" not in page_of(ada)
+    NoticeAddress.objects.update_or_create(
+        choices=NoticeChoices.objects.get_or_create(membership=Membership.objects.get(user__username="ada"))[0],
+        channel="mail",
+        defaults={"address": "ada@example.com"},
+    )
+    assert "Send me a test" in page_of(ada)
+    told = words(ada.post(test, follow=True).content.decode())
+    assert "A test to ada@example.com is on its way" in told
+    assert "A test Mail" in told
+    for _ in range(TRIALS):
+        told = words(ada.post(test, follow=True).content.decode())
+    assert f"You sent {TRIALS} tests within an hour" in told
+    assert Notice.objects.filter(kind="address.test").count() == TRIALS
+    assert Event.objects.filter(action="address.tested").count() == TRIALS
+    assert ada.get(test).status_code == 405
+    assert ada.post("/accounts/notifications/pigeon/test").status_code == 404

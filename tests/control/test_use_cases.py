@@ -227,6 +227,7 @@ OF_ONE = {
     "notifications.set_address",
     "notifications.ask_again",
     "notifications.confirm_address",
+    "notifications.send_trial",
     "factors.own_factor",
     "factors.confirm",
     "factors.has_confirmed",

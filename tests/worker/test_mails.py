@@ -6,14 +6,16 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime, time, timedelta
 
 import pytest
 from django.conf import LazySettings
 
+from taskhub.core.records import Actor
 from taskhub.core.rules import Rule, Then, Verdict
-from taskhub.core.states import State
+from taskhub.core.states import Door, State
 from taskhub.domain.notices import people as outbox
-from taskhub.domain.notices.addresses import confirm, set_address, stop
+from taskhub.domain.notices.addresses import confirm, send_trial, set_address, stop
 from taskhub.domain.notices.channels import Channel
 from taskhub.domain.notices.kinds import Kind
 from taskhub.domain.notices.people import begin_telling
@@ -77,6 +79,25 @@ def test_an_approval_arrives_with_its_sentence_and_its_link(hall: Hall, world: W
     assert f"https://hub.example/inbox/task/{task}/?key=approval" in mail.text
     assert person.username in mail.text
     assert "hello" not in mail.raw.decode(), "the argument"
+
+
+def test_a_test_arrives_at_once_in_quiet_hours_too_and_alone(hall: Hall, world: World, mailbox: Mailbox) -> None:
+    away = datetime.now(UTC) + timedelta(days=1)
+    person = reader(world, away_until=away, pace="daily", daily_at=time(3))
+    ask(world)
+    queue()
+    actor = Actor(name=person.username, door=Door.WEB, user_id=person.user_id)
+    who = {"tenant_id": person.tenant_id, "user_id": person.user_id, "channel": Channel.MAIL}
+    assert send_trial(**who, actor=actor) == f"{person.username}@example.com"
+    hall.start()
+    sent(1)
+    (mail,) = mailbox.received
+    assert mail.header("Subject") == "A test of TaskHub"
+    assert "mails of TaskHub come here" in mail.text
+    assert "Deploy" not in mail.text
+    assert mail.header("List-Unsubscribe")
+    (row, waits) = outbox.message_log(person.tenant_id, person.user_id)
+    assert {(one.tests, one.state) for one in (row, waits)} == {(True, "sent"), (False, "due")}
 
 
 def test_a_server_that_was_down_gets_everything_once(hall: Hall, world: World, port: int) -> None:

@@ -9,6 +9,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.cache import add_never_cache_headers
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
@@ -85,6 +86,19 @@ def again(request: ConsoleRequest, channel: str) -> HttpResponse:
     except (Refused, LimitReached) as error:
         messages.error(request, error.message)
     return redirect("notifications")
+
+
+@page("task.view")
+@require_POST
+def trial(request: ConsoleRequest, channel: str) -> HttpResponse:
+    """Send the person a test on the channel."""
+    which = _channel(channel)
+    try:
+        to = control.send_trial(request.caller, which)
+        messages.success(request, f"A test to {to} is on its way: below is what comes of it.")
+    except (Refused, LimitReached) as error:
+        messages.error(request, error.message)
+    return redirect(reverse("notifications") + "#log")
 
 
 @page("task.view")

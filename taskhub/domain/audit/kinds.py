@@ -316,6 +316,7 @@ EVENTS: Final[dict[str, Shape]] = {
         _REACHED,
     ),
     "address.confirmed": Shape("Somebody confirmed the address that their messages go to.", after="channel"),
+    "address.tested": Shape("Somebody sent themselves a test.", after="channel"),
     "address.ended": Shape("A link in a message was used to end all that go to its address.", _REACHED, _REACHED),
     # the log itself
     "audit.exported": Shape("Somebody took events away.", after="query up_to"),

@@ -15,7 +15,7 @@ from taskhub.core.records import Actor
 from taskhub.domain.audit.record import record_event
 from taskhub.domain.notices.channels import Channel, is_on
 from taskhub.domain.notices.choices import locked, look_again
-from taskhub.domain.notices.kinds import CONFIRM
+from taskhub.domain.notices.kinds import CONFIRM, TRIAL
 from taskhub.domain.notices.queueing import new_id
 from taskhub.lib import jsonx
 from taskhub.lib.signing import InvalidToken, Signer
@@ -27,6 +27,8 @@ CONFIRM_HOURS: Final = 24
 """How long the link in a message confirms an address."""
 CONFIRMATIONS: Final = 5
 """Messages on a channel that ask one person to confirm an address, in `CONFIRM_HOURS`."""
+TRIALS: Final = 5
+"""Messages on a channel that one person may have sent to themselves as a test, in an hour."""
 STOP_DAYS: Final = 365
 """How long the link in a mail ends all mails."""
 _MAIL: Final = re.compile(
@@ -41,8 +43,8 @@ _OFF: Final[dict[Channel, str]] = {
 }
 """Why there are no addresses of a channel that is off."""
 
-_ASK = statements.none("queue_confirmation")
-_ASKED = statements.one("confirmations_asked", int)
+_ASK = statements.none("queue_apart")
+_ASKED = statements.one("asked_apart", int)
 _SKIP = statements.rowcount("skip_waiting")
 
 
@@ -115,6 +117,20 @@ def _ask(tenant_id: int, user_id: int, channel: Channel, address: str) -> None:
         )
     body = jsonx.encode({"address": address}).decode()
     _ASK(public_id=new_id(), tenant=tenant_id, user=user_id, channel=channel, kind=CONFIRM, body=body)
+
+
+def send_trial(*, tenant_id: int, user_id: int, channel: Channel, actor: Actor) -> str:
+    """Send the person a message that tells of nothing, at once, also in quiet hours. Returns the address. Raises
+    `Refused` if the channel does not reach them, or `LimitReached`."""
+    with transaction.atomic():
+        row = _locked(tenant_id, user_id, channel)
+        if row is None or not row.address or not is_on(channel):
+            raise Refused("There is no confirmed address to which a test could go.")
+        if _ASKED(user=user_id, channel=channel, kind=TRIAL, hours=1) >= TRIALS:
+            raise LimitReached(f"You sent {TRIALS} tests within an hour: look at what came of them, or try later.")
+        _ASK(public_id=new_id(), tenant=tenant_id, user=user_id, channel=channel, kind=TRIAL, body="{}")
+        record_event("address.tested", tenant_id=tenant_id, target=actor.name, actor=actor, after={"channel": channel})
+    return str(row.address)
 
 
 def confirm(*, tenant_id: int, user_id: int, channel: Channel, token: str, actor: Actor) -> str:

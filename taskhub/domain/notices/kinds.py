@@ -37,6 +37,12 @@ SAYS: Final[dict[Kind, str]] = {
 CONFIRM: Final = "address.confirm"
 """The kind of the message that asks a person to confirm their address."""
 
+TRIAL: Final = "address.test"
+"""The kind of the message that a person sends to themselves to try a channel."""
+
+APART: Final = (CONFIRM, TRIAL)
+"""Kinds of messages to people that tell of no question: each is a message of its own, which leaves at once."""
+
 UNDECIDABLE: Final = "approval.undecidable"
 """The kind of the message to administrators about an approval that too few people can decide."""
 

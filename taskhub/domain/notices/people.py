@@ -23,7 +23,7 @@ from taskhub.domain.feed.reading import FeedEvent, begin_feed, read_feed
 from taskhub.domain.notices.cards import CHANGING, changed_of
 from taskhub.domain.notices.channels import Channel, channels_on, is_on
 from taskhub.domain.notices.choices import Choices, leaves_at, lock_addresses
-from taskhub.domain.notices.kinds import CONFIRM, PERSONAL_ACTIONS, UNDECIDABLE, Kind, kind_of
+from taskhub.domain.notices.kinds import APART, CONFIRM, PERSONAL_ACTIONS, TRIAL, UNDECIDABLE, Kind, kind_of
 from taskhub.domain.notices.outbox import LEASE_SECONDS, MAX_ANSWER, Delivered, pause
 from taskhub.domain.notices.queueing import new_id
 from taskhub.lib import jsonx
@@ -144,7 +144,8 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class TakenMessage:
-    """A message to be handed to its channel. Without `approvals` it asks whether the address is the person's."""
+    """A message to be handed to its channel. Without `approvals` it is a test (`tests`), or asks whether the address is
+    the person's."""
 
     id: str
     channel: Channel
@@ -156,6 +157,7 @@ class TakenMessage:
     approvals: tuple[Approval, ...]
     notices: tuple[tuple[int, int], ...]
     """The ids of its notices, each with the number of this attempt."""
+    tests: bool = False
 
     @property
     def number(self) -> int:
@@ -185,6 +187,11 @@ class MessageRow:
     def confirms(self) -> bool:
         """Whether it asks to confirm an address."""
         return self.kind == CONFIRM
+
+    @property
+    def tests(self) -> bool:
+        """Whether the person sent it to try the channel."""
+        return self.kind == TRIAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,23 +283,23 @@ def take_messages(channel: Channel, most: int) -> list[TakenMessage]:
         return []
     with transaction.atomic():
         now = datetime.now(UTC)
-        readers = _LOCK(channel=channel, confirm=CONFIRM, most=most)
+        readers = _LOCK(channel=channel, confirm=CONFIRM, apart=list(APART), most=most)
         return [message for reader in readers if (message := _taken(channel, reader, now)) is not None]
 
 
 def _taken(channel: Channel, reader: _Reader, now: datetime) -> TakenMessage | None:
     who = {"tenant": reader.tenant_id, "user": reader.user_id}
-    confirms = reader.kind == CONFIRM
-    if not confirms:
+    confirms, apart = reader.kind == CONFIRM, reader.kind in APART
+    if not apart:
         leaves = leaves_at(
             reader.choices, queued_at=reader.queued_at, sent_at=reader.sent_at, now=now, again=bool(reader.message)
         )
         if leaves > now:
-            _PUT_OFF(**who, channel=channel, until=leaves, confirm=CONFIRM)
+            _PUT_OFF(**who, channel=channel, until=leaves, apart=list(APART))
             return None
     notices = _OF_MESSAGE(**who, channel=channel, message=reader.message, most=MAX_IN_MESSAGE)
     approvals: list[Approval] = []
-    if not confirms:
+    if not apart:
         told = _TELL(**who, notices=notices, roles=_deciders(), admins=_admins(), kind=UNDECIDABLE)
         waits = {one.notice_id: kind for one in told if (kind := one.told_as(reader.kinds))}
         latest = {one.question_id: one for one in told if one.notice_id in waits}
@@ -321,6 +328,7 @@ def _taken(channel: Channel, reader: _Reader, now: datetime) -> TakenMessage | N
         address=address,
         approvals=tuple(approvals),
         notices=tuple((one.id, one.number) for one in begun),
+        tests=reader.kind == TRIAL,
     )
 
 

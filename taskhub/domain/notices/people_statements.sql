@@ -98,12 +98,12 @@ FROM json_to_recordset(:rows)
     AS r (public_id text, tenant bigint, event bigint, kind text, channel text, person bigint, body text)
 ON CONFLICT DO NOTHING;
 
--- write: queue_confirmation(public_id text, tenant bigint, user bigint, channel text, kind text, body text) -> None
+-- write: queue_apart(public_id text, tenant bigint, user bigint, channel text, kind text, body text) -> None
 -- In a message of its own.
 INSERT INTO notice (public_id, tenant_id, kind, channel, user_id, body, message)
 VALUES (:public_id, :tenant, :kind, :channel, :user, :body, :public_id);
 
--- read fresh: confirmations_asked(user bigint, channel text, kind text, hours int) -> int
+-- read fresh: asked_apart(user bigint, channel text, kind text, hours int) -> int
 SELECT count(*) FROM notice AS n
 WHERE n.user_id = :user AND n.channel = :channel AND n.kind = :kind
   AND n.queued_at > statement_timestamp() - make_interval(hours => :hours);
@@ -131,10 +131,11 @@ n.channel = :channel AND n.state = 'due' AND n.due_at <= statement_timestamp()
 -- read: due_to_people(channel text) -> bool
 SELECT exists(SELECT n.id FROM notice AS n WHERE {takeable});
 
--- write: lock_readers(channel text, confirm text, most int) -> list[_Reader]
+-- write: lock_readers(channel text, confirm text, apart text[], most int) -> list[_Reader]
 -- People for whom a message is due on the channel, the longest first, with what is first of each: a message that asks
--- to confirm an address, else one that was tried before; only then what is in no message yet. Their addresses are
--- locked until the transaction ends; one for whom another worker is taking a message is left out.
+-- to confirm an address, a test, else one that was tried before; only then what is in no message yet. What is `apart`
+-- is in a message of its own. Their addresses are locked until the transaction ends; one for whom another worker is
+-- taking a message is left out.
 SELECT g.membership_id, a.id AS address_id, m.tenant_id, m.user_id, u.username, a.address, a.pending, g.kinds, g.pace,
        g.daily_at, g.quiet_from, g.quiet_until, g.zone,
        (SELECT s.until FROM absence AS s WHERE s.membership_id = g.membership_id) AS away_until,
@@ -150,16 +151,16 @@ CROSS JOIN LATERAL (
       AND (n.message <> '' OR NOT EXISTS (
           SELECT FROM notice AS o
           WHERE o.user_id = m.user_id AND o.tenant_id = m.tenant_id AND o.channel = :channel AND o.state = 'due'
-            AND o.message <> '' AND o.kind <> :confirm))
-    ORDER BY n.kind = :confirm DESC, n.message <> '' DESC, n.queued_at LIMIT 1
+            AND o.message <> '' AND o.kind <> all(:apart)))
+    ORDER BY n.kind = :confirm DESC, n.kind = any(:apart) DESC, n.message <> '' DESC, n.queued_at LIMIT 1
 ) AS f
 WHERE a.channel = :channel AND u.is_active
 ORDER BY f.due_at LIMIT :most FOR NO KEY UPDATE OF a SKIP LOCKED;
 
--- write: put_off(channel text, tenant bigint, user bigint, until timestamptz, confirm text) -> rowcount
+-- write: put_off(channel text, tenant bigint, user bigint, until timestamptz, apart text[]) -> rowcount
 -- None of it may leave before.
 UPDATE notice AS n SET due_at = :until
-WHERE n.user_id = :user AND n.tenant_id = :tenant AND {takeable} AND n.kind <> :confirm;
+WHERE n.user_id = :user AND n.tenant_id = :tenant AND {takeable} AND n.kind <> all(:apart);
 
 -- read: notices_of_message(channel text, tenant bigint, user bigint, message text, most int) -> list[int]
 -- Of a message that was tried before, or (empty) what is in none yet.

@@ -90,6 +90,11 @@ def confirmation(url: str, hours: int, hub: Hub) -> Written:
     return _written("confirm", "Confirm this address for mails of TaskHub", hub, {"url": url, "hours": hours})
 
 
+def trial(hub: Hub) -> Written:
+    """The mail that somebody sends themselves as a test."""
+    return _written("trial", "A test of TaskHub", hub, {})
+
+
 def _visible(item: Item) -> Item:
     return replace(
         item,

@@ -88,6 +88,12 @@ def confirmation(url: str, hours: int, username: str, hub_url: str) -> Written:
     return Written("Confirm that this Slack account is yours", blocks)
 
 
+def trial() -> Written:
+    """The message that somebody sends themselves as a test."""
+    text = "A test of TaskHub: messages about approvals reach you here."
+    return Written(text, [_section(text)])
+
+
 def reason_view(card: str, title: str) -> dict[str, Any]:
     """The dialog that asks why a call is rejected."""
     return {

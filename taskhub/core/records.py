@@ -142,6 +142,15 @@ class NewQuestion:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """A worker that has a slot free for a call that is being made. `share`: the most calls of one client that it runs
+    at once."""
+
+    worker: str
+    share: int
+
+
+@dataclass(frozen=True, slots=True)
 class NewTask:
     """The input of `domain.tasks.create.create_task`. For the 2025 revisions: the session, `request_id` and
     `progress_token` as JSON, and `handle`: whether the caller was given a handle. Where the client chose the task's id:
@@ -179,6 +188,8 @@ class NewTask:
     wanted_seconds: int | None = None
     """Seconds that people have to decide an approval of the call, if the rule gives them more; `None`: as the rule
     says."""
+    place: Place | None = None
+    """A worker that would run the call in place; `None` for a call that goes through the queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,10 +265,12 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """The result of a creation. `existed`: whether `task` is an earlier one, found by idempotency key or by joining."""
+    """The result of a creation. `existed`: whether `task` is an earlier one, found by idempotency key or by joining.
+    `in_place`: whether the worker of `NewTask.place` has the task's first lease, and so must run it."""
 
     task: TaskRecord
     existed: bool
+    in_place: bool = False
 
 
 @dataclass(frozen=True, slots=True)

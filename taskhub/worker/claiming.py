@@ -76,6 +76,11 @@ class Slots:
         """Whether a claim has taken longer than `CLAIM_SECONDS`."""
         return time.monotonic() - self._claiming_since > CLAIM_SECONDS
 
+    @property
+    def stopping(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stopping
+
     def stop(self) -> None:
         """Claim no more tasks."""
         self._stopping = True
@@ -135,7 +140,7 @@ class Slots:
                 finally:
                     self._claiming_since = math.inf
                 for claim in claimed.tasks:
-                    self._start(claim)
+                    self.begin(claim)
                 self._more = claimed.more
                 if claimed.skipped:
                     patience = SKIPPED_SECONDS
@@ -178,7 +183,8 @@ class Slots:
             True,
         )
 
-    def _start(self, claim: Claim) -> None:
+    def begin(self, claim: Claim) -> Running:
+        """Run the claimed task, which takes a slot."""
         if before := self.running.get(claim.task_id):
             before.lose()  # an earlier run, whose lease was lost
         held = Running(claim=claim, notes=Notes(claim, self._lanes), started=time.monotonic())
@@ -186,6 +192,7 @@ class Slots:
         self.running[claim.task_id] = held
         held.news = asyncio.get_running_loop().call_later(NEWS_SECONDS, self._tell, claim.task_id)
         held.work = asyncio.create_task(self._work(held))
+        return held
 
     async def _work(self, held: Running) -> None:
         try:

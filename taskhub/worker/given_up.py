@@ -13,6 +13,7 @@ from typing import Final
 
 from taskhub.core.errors import Unavailable
 from taskhub.core.records import Poll
+from taskhub.domain.tasks.run import Result
 from taskhub.lib import logs
 from taskhub.upstream.deferred import GoesOn, PollOutcome, Silent
 from taskhub.upstream.outcomes import Finished
@@ -83,7 +84,7 @@ class GivenUp:
             with logs.about({"task": claim.public_id, "server": claim.server_name}):
                 outcome = await self._poll(pool, taken)
                 if isinstance(outcome, Finished):
-                    await self._runner.results.run((claim, outcome.result))
+                    await self._runner.results.run(Result(claim, outcome.result))
         except Unavailable:
             return False
         except Exception:

@@ -25,6 +25,7 @@ from taskhub.core.words import words
 from taskhub.domain.credentials.asking import ask_before_poll
 from taskhub.domain.tasks import deferred
 from taskhub.domain.tasks.deferred import LEASE_SECONDS, PutBack
+from taskhub.domain.tasks.run import Result
 from taskhub.lib import logs
 from taskhub.lib.throttle import Throttle
 from taskhub.upstream.call import waiting_message
@@ -373,7 +374,7 @@ class Polls:
             case Finished(result):
                 await held.notes.flush()
                 self._count(taken, TimingKind.ERROR if result.get("isError") else TimingKind.FINISHED)
-                await self._runner.results.run((claim, result))
+                await self._runner.results.run(Result(claim, result))
             case Ended(faulted, status):
                 spent = is_spent(taken)
                 self._count(taken, TimingKind.TIMED_OUT if spent else TimingKind.FAULTED)

@@ -19,11 +19,13 @@ from taskhub.core.words import words
 from taskhub.domain.credentials import grants
 from taskhub.domain.credentials.asking import ask_for_authorization
 from taskhub.domain.credentials.records import NeedsAuthorization, NotYet
+from taskhub.domain.hints.announce import announce
 from taskhub.domain.questions.kinds import audience_for, model_may_answer, question_problem
 from taskhub.domain.questions.live import drop_question
 from taskhub.domain.questions.reads import response_to
 from taskhub.domain.tasks import run as lifecycle
 from taskhub.domain.tasks.deferred import defer
+from taskhub.domain.tasks.run import Result
 from taskhub.domain.tasks.sweep import CANCEL_GRACE_SECONDS
 from taskhub.lib import logs
 from taskhub.lib.batches import Batches
@@ -34,7 +36,7 @@ from taskhub.upstream.outcomes import Asked, CallOutcome, Deferred, Faulted, Fin
 from taskhub.upstream.pool import Pool, give_up
 from taskhub.worker.breakers import Breakers
 from taskhub.worker.notes import Notes
-from taskhub.worker.servers import Servers
+from taskhub.worker.pools import Pools
 from taskhub.worker.timings import Timings
 
 logger = logging.getLogger(__name__)
@@ -157,7 +159,17 @@ class Running:
 class Runner:
     """Runs tools at a worker's servers, and stores the outcomes."""
 
-    def __init__(self, lanes: Lanes, servers: Servers, breakers: Breakers, timings: Timings, actor: Actor) -> None:
+    def __init__(
+        self,
+        lanes: Lanes,
+        servers: Pools,
+        breakers: Breakers,
+        timings: Timings,
+        actor: Actor,
+        *,
+        tell: Callable[..., None] = announce,
+    ) -> None:
+        """`tell` announces the tasks, by their ids, whose results were stored."""
         self.lanes = lanes
         self.servers = servers
         self.breakers = breakers
@@ -169,9 +181,11 @@ class Runner:
         """Called when a call was deferred, with the seconds until its first poll."""
         self.preview: Callable[[Running], Awaitable[Halted | None]] = _no_preview
         """Called before the tool of a call that people may have approved with a preview."""
-        self.results: Batches[tuple[Claim, dict[str, Any]], bool] = Batches(
+        self.on_finished: Callable[[Claim, dict[str, Any], str], None] = lambda claim, result, text: None
+        """Called with each result that was stored, and its text as JSON."""
+        self.results: Batches[Result, bool] = Batches(
             lanes,
-            lambda ended: lifecycle.finish_tasks(ended, actor=actor),
+            lambda ended: lifecycle.finish_tasks(ended, actor=actor, tell=tell),
             most=16,  # results may be large (upstream.call.MAX_RESULT), and a batch is one statement
             gather=lambda ended: GATHER_SECONDS if self.running - ended >= MANY else 0.0,
         )
@@ -294,7 +308,8 @@ class Runner:
             case Finished(result):
                 self.breakers.reached(claim.server_id)
                 self._ended(held, TimingKind.ERROR if result.get("isError") else TimingKind.FINISHED)
-                return lambda: self.results.run((claim, result))
+                ended = Result(claim, result)
+                return lambda: self._finish(ended)
             case Asked(asked, state):
                 self.breakers.reached(claim.server_id)
                 self._ended(held, TimingKind.ASKED)
@@ -317,6 +332,12 @@ class Runner:
                 kind = "connect" if unreached else str(error["code"])
                 fault = partial(self.lanes.run, lifecycle.fault, claim, error, kind=kind, actor=self.actor)
                 return self._unreached(held, problem, fault) if unreached else fault
+
+    async def _finish(self, ended: Result) -> bool:
+        done = await self.results.run(ended)
+        if done:
+            self.on_finished(ended.claim, ended.result, ended.text)
+        return done
 
     async def _defer(self, held: Running, task: UpstreamTask, session: str) -> bool:
         """Store that the call runs as a task of its server, which is polled from now on (`worker.polling`). The time

@@ -63,8 +63,8 @@ def test_an_unknown_state_is_refused(raw: Raw, state: State) -> None:
         sql.move(raw, task, "paused")
 
 
-@pytest.mark.parametrize("state", ["working", "finished", "faulted", "cancelled", "paused"])
-def test_a_task_is_born_queued_or_asking(raw: Raw, state: str) -> None:
+@pytest.mark.parametrize("state", ["finished", "faulted", "cancelled", "paused"])
+def test_a_task_is_born_alive(raw: Raw, state: str) -> None:
     of = sql.owner(raw)
     with refused("TH003"):
         sql.task(raw, of, born=state)

@@ -409,7 +409,7 @@ def test_a_call_that_is_cancelled_as_soon_as_it_is_claimed_leaves_its_slot(
 ) -> None:
     tool = hall.tool(hall.server(), "hold")
     worker = hall.start(slots=1)
-    claim, start = lifecycle.claim_tasks, worker.slots._start
+    claim, start = lifecycle.claim_tasks, worker.slots.begin
 
     def claim_and_cancel(**how: Any) -> Any:
         claimed = claim(**how)
@@ -417,12 +417,13 @@ def test_a_call_that_is_cancelled_as_soon_as_it_is_claimed_leaves_its_slot(
             request_cancel(found.task_id, actor=tool.actor)
         return claimed
 
-    def start_and_hear(found: Any) -> None:
-        start(found)
+    def start_and_hear(found: Any) -> Any:
+        held = start(found)
         worker.slots.running[found.task_id].cancel()
+        return held
 
     monkeypatch.setattr(lifecycle, "claim_tasks", claim_and_cancel)
-    monkeypatch.setattr(worker.slots, "_start", start_and_hear)
+    monkeypatch.setattr(worker.slots, "begin", start_and_hear)
     tasks = [call(tool), call(tool)]
     assert [ended(task).state for task in tasks] == [State.CANCELLED] * 2
     wait_until(lambda: not worker.slots.running, "a free slot")

@@ -38,7 +38,11 @@ NOTIFY_SOON = statements.none("notify_soon")
 _WAIT_FOR_NO_DISK = statements.none("wait_for_no_disk")
 _NOTIFY_OF_TASKS = statements.none("notify_of_tasks")
 
-_queue: Queue[int] = Queue()
+TOGETHER_SECONDS = 0.05
+"""Seconds for which changes that nobody waits for in another process are gathered for one notification."""
+
+_queue: Queue[tuple[int, float]] = Queue()
+"""Tasks to announce, each with the `time.monotonic` at which its hint is due."""
 _thread: list[threading.Thread] = []
 _starting = threading.Lock()
 
@@ -46,7 +50,14 @@ _starting = threading.Lock()
 def announce(*task_ids: int) -> None:
     """Send hints for the tasks from the hint thread, once the running transaction (if any) commits."""
     if task_ids:
-        transaction.on_commit(lambda: _enqueue(task_ids))
+        transaction.on_commit(lambda: _enqueue(task_ids, 0.0))
+
+
+def announce_together(*task_ids: int) -> None:
+    """As `announce`, but the hints may wait for others, at most `TOGETHER_SECONDS`: for changes whose waiter is in this
+    process, and knows."""
+    if task_ids:
+        transaction.on_commit(lambda: _enqueue(task_ids, TOGETHER_SECONDS))
 
 
 def notify(*hints: Hint) -> None:
@@ -71,15 +82,16 @@ def _send_now(created: Sequence[TaskHint]) -> None:
             logger.warning("%d hints were not sent: %s", len(created), error)
 
 
-def _enqueue(task_ids: tuple[int, ...]) -> None:
+def _enqueue(task_ids: tuple[int, ...], seconds: float) -> None:
     if not _thread or not _thread[0].is_alive():
         with _starting:
             if not _thread or not _thread[0].is_alive():
                 _thread[:] = [threading.Thread(target=_work, name="hints", daemon=True)]
                 _thread[0].start()
                 atexit.register(flush)
+    due = time.monotonic() + seconds
     for task_id in task_ids:
-        _queue.put(task_id)
+        _queue.put((task_id, due))
 
 
 def flush(seconds: float = 2.0) -> None:
@@ -91,12 +103,15 @@ def flush(seconds: float = 2.0) -> None:
 def _work() -> None:
     sent_at = 0.0
     while True:
-        waiting = [_queue.get()]
+        task_id, due = _queue.get()
+        waiting = [task_id]
         if (early := sent_at + PAUSE_SECONDS - time.monotonic()) > 0:
             time.sleep(early)
         try:
             while len(waiting) < BATCH:
-                waiting.append(_queue.get_nowait())
+                task_id, soonest = _queue.get(timeout=max(0.0, due - time.monotonic()))
+                waiting.append(task_id)
+                due = min(due, soonest)
         except Empty:
             pass
         _tell(set(waiting))

@@ -15,7 +15,7 @@ $$;
 -- join_session: only calls of that session are joined, because callers without a token share one client. joins_only: no
 -- task is made of the call; without a call to join there is no row for it.
 CREATE OR REPLACE FUNCTION join_or_create_tasks(p_wanted json, p_who text)
-RETURNS TABLE (r_n int, r_existed boolean, r_reused boolean, r_id bigint, r_created_at timestamptz)
+RETURNS TABLE (r_n int, r_existed boolean, r_reused boolean, r_id bigint, r_created_at timestamptz, r_in_place boolean)
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET enable_incremental_sort = off AS $$
 DECLARE
     wanted record;
@@ -77,7 +77,7 @@ BEGIN
         CONTINUE WHEN earlier.id IS NULL;
         UPDATE task SET left_at = NULL, waiter = wanted.waiter WHERE id = earlier.id;
         PERFORM th_record_caller(earlier.id, 'task.joined', wanted.public_id);
-        RETURN QUERY SELECT wanted.n, true, false, earlier.id, earlier.created_at;
+        RETURN QUERY SELECT wanted.n, true, false, earlier.id, earlier.created_at, false;
     END LOOP;
     RETURN QUERY SELECT c.* FROM create_tasks(
         CASE WHEN done = '{}' THEN p_wanted

@@ -28,6 +28,21 @@ CREATE OR REPLACE FUNCTION th_may_call(client auth_context) RETURNS boolean LANG
         WHERE u.is_active AND 'user:' || u.id = client.subject))
 $$;
 
+-- Why calls of this client to this tool must not run at all; null if they may. Where a task is not claimed but born
+-- with a lease (create_tasks), it is looked at as well.
+CREATE OR REPLACE FUNCTION th_why_not(s server, o tool, c auth_context) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN s.removed_at IS NOT NULL THEN 'server_removed'
+                WHEN NOT CASE WHEN c.issuer = 'taskhub/oauth' THEN th_may_call(c) ELSE c.disabled_at IS NULL END
+                    THEN 'client_locked_out'
+                WHEN NOT o.enabled THEN 'tool_turned_off'
+                WHEN o.rejected <> '' THEN 'tool_rejected' END
+$$;
+
+-- Whether the tool waits for a person to confirm it.
+CREATE OR REPLACE FUNCTION th_unconfirmed(s server, o tool) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT s.review AND o.confirmed_digest <> o.digest
+$$;
+
 -- Those of the tasks p_ids that must not run as they are if a worker takes them now, and why. An approval is for
 -- exactly the call that people saw (th_call_digest), and holds while these people may approve it: otherwise it has to
 -- be asked for again. It also has to be asked for if a tool waits for a person to confirm it and nobody has approved
@@ -58,23 +73,20 @@ LANGUAGE sql STABLE AS $$
         -- in the order of the index on `id`.
         ORDER BY q.id + 0 DESC LIMIT 1) AS a ON true
     CROSS JOIN LATERAL (
-        SELECT CASE WHEN c.issuer = 'taskhub/oauth' THEN th_may_call(c) ELSE c.disabled_at IS NULL END AS call,
+        SELECT th_why_not(s, o, c) AS barred,
                -- A call without an approval goes to the server, which knows best which tools it has.
                a.id IS NOT NULL AND o.gone_at IS NOT NULL AS gone,
-               CASE WHEN a.id IS NULL THEN t.edited IS NOT NULL OR s.review AND o.confirmed_digest <> o.digest
+               CASE WHEN a.id IS NULL THEN t.edited IS NOT NULL OR th_unconfirmed(s, o)
                     ELSE a.outdated OR a.changed OR a.left_alone END AS outdated) AS may
     CROSS JOIN LATERAL (
         SELECT CASE WHEN a.rejected THEN 'rejected'
-                    WHEN s.removed_at IS NOT NULL THEN 'server_removed'
-                    WHEN NOT may.call THEN 'client_locked_out'
-                    WHEN NOT o.enabled THEN 'tool_turned_off'
-                    WHEN o.rejected <> '' THEN 'tool_rejected'
+                    WHEN may.barred IS NOT NULL THEN may.barred
                     WHEN may.gone THEN 'tool_not_offered'
                     WHEN a.id IS NULL THEN 'tool_changed'
                     WHEN a.outdated THEN 'approved_tool_changed'
                     WHEN a.changed THEN 'approved_call_changed'
                     ELSE 'approver_left' END AS reason) AS u
-    WHERE s.removed_at IS NOT NULL OR NOT may.call OR NOT o.enabled OR o.rejected <> '' OR may.gone OR may.outdated
+    WHERE may.barred IS NOT NULL OR may.gone OR may.outdated
 $$;
 
 -- Holds back those of the tasks p_ids, which a worker is about to take, that must not run as they are (th_unfit);

@@ -42,13 +42,14 @@ from taskhub.store import statements
 
 class _Made(NamedTuple):
     """The outcome for the task numbered `n`. `existed`: an earlier task is returned, which has the same key or was
-    joined. `reused`: the key was used for another call."""
+    joined. `reused`: the key was used for another call. `in_place`: `NewTask.place` has the task's first lease."""
 
     n: int
     existed: bool
     reused: bool
     id: int
     created_at: datetime
+    in_place: bool
 
 
 _CREATE = statements.many("create_tasks", _Made)
@@ -67,7 +68,8 @@ def create_task(new: NewTask, actor: Actor) -> Created:
 
     The earlier task is returned, even at the limit of live tasks, if the context has used the idempotency key before
     with the same tool and arguments, or if the plain call joins an earlier one (`NewTask.join_seconds`). If the tool's
-    rule asks about the call, the task is created in `input_required`.
+    rule asks about the call, the task is created in `input_required`. If the call has a `place` and a worker could
+    claim it at once, the task is created in `working`, with a lease for the worker of that place (`Created.in_place`).
 
     Raises `KeyReused` (same key, other call), `LimitReached` (live tasks of the context, or its calls that wait for
     approval) or `Unavailable`; nothing is stored then.
@@ -178,6 +180,13 @@ def _draft(n: int, new: NewTask, actor: Actor) -> _Draft:
         "join_session": new.join_session,
         "joins_only": limit is not None,
     }
+    if new.place is not None:
+        row |= {
+            "worker": new.place.worker,
+            "lease_seconds": settings.TASKHUB_LEASE_SECONDS,
+            "per_context": settings.TASKHUB_CONTEXT_RUNNING,
+            "share": new.place.share,
+        }
     return _Draft(n, new, actor, public_id, ttl, message, approval, row, limit, counted)
 
 
@@ -189,7 +198,7 @@ def _store(drafts: Sequence[_Draft]) -> dict[int, Created | Exception]:
     by_number = {draft.n: draft for draft in drafts}
     create = _CREATE if all(draft.new.join_seconds is None for draft in drafts) else _JOIN_OR_CREATE
     found = change(create, wanted=jsonx.encode([draft.row for draft in drafts]).decode(), who=_who(drafts))
-    announce_created([_hint(by_number[made.n], made.id) for made in found if not made.existed])
+    announce_created([_hint(by_number[made.n], made.id) for made in found if not made.existed and not made.in_place])
     announce(*(made.id for made in found if made.existed and by_number[made.n].new.join_seconds is not None))
     outcomes: dict[int, Created | Exception] = {}
     for made in found:
@@ -247,7 +256,7 @@ def _created(draft: _Draft, made: _Made) -> Created:
             id=made.id,
             public_id=draft.public_id,
             revision=new.revision,
-            state=State.QUEUED if draft.approval is None else State.INPUT_REQUIRED,
+            state=_state(draft, made),
             message=draft.message,
             progress=None,
             total=None,
@@ -271,7 +280,14 @@ def _created(draft: _Draft, made: _Made) -> Created:
             join_seconds=new.join_seconds,
         ),
         existed=False,
+        in_place=made.in_place,
     )
+
+
+def _state(draft: _Draft, made: _Made) -> State:
+    if made.in_place:
+        return State.WORKING
+    return State.QUEUED if draft.approval is None else State.INPUT_REQUIRED
 
 
 def _opened(question: NewQuestion) -> OpenQuestion:

@@ -6,8 +6,8 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -78,6 +78,7 @@ _FAULT = statements.one("fault", bool)
 _LOSE = statements.one("lose", bool)
 _SETTLE = statements.one("settle_cancel", bool)
 _RELEASE = statements.one("release", bool)
+_HELD_BY = statements.many("held_by", tuple[int, int])
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,39 +279,57 @@ def finish(claim: Claim, result: dict[str, Any], *, actor: Actor) -> bool:
 
     Text that Postgres or JSON cannot hold is repaired (U+FFFD), never refused, so that a result can always be stored.
     """
-    (done,) = finish_tasks([(claim, result)], actor=actor)
+    (done,) = finish_tasks([Result(claim, result)], actor=actor)
     if isinstance(done, Exception):
         raise done
     return done
 
 
-def finish_tasks(ended: Sequence[tuple[Claim, dict[str, Any]]], *, actor: Actor) -> list[bool | Exception]:
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A run that ended with a result."""
+
+    claim: Claim
+    result: dict[str, Any]
+    _text: list[str] = field(default_factory=list, compare=False, repr=False)
+
+    @property
+    def text(self) -> str:
+        """The result as it is stored: JSON, with U+FFFD for what Postgres or JSON cannot hold. Encoded once."""
+        if not self._text:
+            self._text.append(jsonx.encode(jsonx.repaired(self.result)).decode())
+        return self._text[0]
+
+
+def finish_tasks(
+    ended: Sequence[Result], *, actor: Actor, tell: Callable[..., None] = announce
+) -> list[bool | Exception]:
     """`finish` for each, in one transaction. Returns for each, in order, what `finish` returns, or the exception.
-    Raises `Unavailable` for all of them."""
+    `tell` announces the tasks that are finished now. Raises `Unavailable` for all of them."""
     try:
-        return _finish(ended, actor)
+        return _finish(ended, actor, tell)
     except (Refused, psycopg.Error) as error:
         if len(ended) == 1:
             return [error]
     # One result made the statement fail for all: store each by itself.
-    return [outcome for one in ended for outcome in finish_tasks([one], actor=actor)]
+    return [outcome for one in ended for outcome in finish_tasks([one], actor=actor, tell=tell)]
 
 
-def _finish(ended: Sequence[tuple[Claim, dict[str, Any]]], actor: Actor) -> list[bool | Exception]:
+def _finish(ended: Sequence[Result], actor: Actor, tell: Callable[..., None]) -> list[bool | Exception]:
     rows = [
         {
-            "id": claim.task_id,
-            "epoch": claim.epoch,
-            "result": jsonx.encode(jsonx.repaired(result)).decode(),
-            "is_error": result.get("isError") is True,
-            "message": _first_text(result)[:200] if result.get("isError") is True else "",
+            "id": one.claim.task_id,
+            "epoch": one.claim.epoch,
+            "result": one.text,
+            "is_error": one.result.get("isError") is True,
+            "message": _first_text(one.result)[:200] if one.result.get("isError") is True else "",
         }
-        for claim, result in ended
+        for one in ended
     ]
     finished = change(_FINISH, ended=jsonx.encode(rows).decode(), who=who(actor))
     done = set(finished)
-    announce(*done)
-    return [claim.task_id in done for claim, _ in ended]
+    tell(*done)
+    return [one.claim.task_id in done for one in ended]
 
 
 def fault(claim: Claim, error: dict[str, Any], *, kind: str = "", actor: Actor) -> bool:
@@ -347,6 +366,26 @@ def release(claim: Claim, *, started: bool, delay_seconds: float, reason: str, a
         started=started,
         delay_seconds=delay_seconds,
         reason=reason,
+        outcome_seconds=outcome_seconds(),
+        who=who(actor),
+    )
+
+
+def held_by(worker: str) -> list[tuple[int, int]]:
+    """The tasks of which this worker has the lease, each with its epoch."""
+    return _HELD_BY(worker=worker)
+
+
+def give_back(task_id: int, epoch: int, *, actor: Actor) -> bool:
+    """As `release`, at once, of a task whose tool was not called."""
+    return change(
+        _RELEASE,
+        task_id,
+        task=task_id,
+        epoch=epoch,
+        started=False,
+        delay_seconds=0.0,
+        reason="",
         outcome_seconds=outcome_seconds(),
         who=who(actor),
     )

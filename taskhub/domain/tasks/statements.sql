@@ -203,11 +203,13 @@ WHERE q.task_id = :task ORDER BY d.id;
 -- Changes of tasks
 
 -- write: create_tasks(wanted json, who text) -> list[_Made]
-SELECT r_n AS n, r_existed AS existed, r_reused AS reused, r_id AS id, r_created_at AS created_at
+SELECT r_n AS n, r_existed AS existed, r_reused AS reused, r_id AS id, r_created_at AS created_at,
+       r_in_place AS in_place
 FROM create_tasks(:wanted, :who);
 
 -- write: join_or_create_tasks(wanted json, who text) -> list[_Made]
-SELECT r_n AS n, r_existed AS existed, r_reused AS reused, r_id AS id, r_created_at AS created_at
+SELECT r_n AS n, r_existed AS existed, r_reused AS reused, r_id AS id, r_created_at AS created_at,
+       r_in_place AS in_place
 FROM join_or_create_tasks(:wanted, :who);
 
 -- read: count_live_tasks(context bigint) -> int
@@ -256,6 +258,10 @@ SELECT decide_again(:task, :epoch, :decided, :approval, :refusal, :who);
 
 -- write: renew_leases(worker text, tasks bigint[], epochs int[], lease_seconds float8) -> list[tuple[int, bool]]
 SELECT id, cancel_requested FROM renew_leases(:worker, :tasks, :epochs, :lease_seconds);
+
+-- read: held_by(worker text) -> list[tuple[int, int]]
+SELECT t.id, t.lease_epoch FROM task AS t
+WHERE t.worker = :worker AND t.worker <> '' AND t.ended_at IS NULL AND t.lease_until IS NOT NULL ORDER BY t.id;
 
 -- read: unruled_tasks(tasks bigint[], epochs int[]) -> list[int]
 SELECT t.id

@@ -21,8 +21,14 @@ $$;
 CREATE OR REPLACE FUNCTION task_guard() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN
-        IF NEW.state NOT IN ('queued', 'input_required') THEN
-            RAISE EXCEPTION 'a task is born queued or input_required, not %', NEW.state USING ERRCODE = 'TH003';
+        IF NEW.state NOT IN ('queued', 'input_required', 'working') THEN
+            RAISE EXCEPTION 'a task is born queued, input_required or working, not %', NEW.state
+                USING ERRCODE = 'TH003';
+        END IF;
+        IF (NEW.state = 'working') <> ((NEW.worker <> '' AND NEW.lease_until < 'infinity') IS TRUE)
+           OR NEW.lease_epoch <> (NEW.state = 'working')::int THEN
+            RAISE EXCEPTION 'a task is born with the first lease of a worker if and only if it is born working'
+                USING ERRCODE = 'TH004';
         END IF;
         IF NEW.public_id !~ '^[A-Za-z0-9_-]{22,64}$' THEN
             RAISE EXCEPTION 'public_id must be 22 to 64 url-safe characters' USING ERRCODE = 'TH001';

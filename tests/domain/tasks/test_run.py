@@ -266,7 +266,7 @@ def test_results_stored_together_are_each_judged_alone(world: World) -> None:
     first, stale, last = kit.claim(limit=3)
     kit.finish(stale)
     error = {"content": [{"type": "text", "text": "no"}], "isError": True}
-    ended = [(last, kit.FINAL), (stale, error), (first, error)]
+    ended = [run.Result(last, kit.FINAL), run.Result(stale, error), run.Result(first, error)]
     assert run.finish_tasks(ended, actor=WORKER) == [True, False, True]
     now = [kit.look(taken.task_id) for taken in (first, stale, last)]
     assert [(task.is_error, task.message) for task in now] == [(True, "no"), (False, ""), (False, "")]
@@ -278,7 +278,7 @@ def test_one_result_the_database_refuses_does_not_lose_the_others(world: World) 
         kit.create(world)
     good, bad = kit.claim(limit=2)
     broken = replace(bad, epoch=2**40)  # no epoch that Postgres could read
-    stored, refused = run.finish_tasks([(good, kit.FINAL), (broken, kit.FINAL)], actor=WORKER)
+    stored, refused = run.finish_tasks([run.Result(good, kit.FINAL), run.Result(broken, kit.FINAL)], actor=WORKER)
     assert stored is True
     assert isinstance(refused, psycopg.Error)
     with pytest.raises(psycopg.Error):

@@ -79,7 +79,7 @@ def _steps(world: World) -> dict[str, Callable[[], object]]:
             assert work(task)
 
     def finish() -> None:
-        assert run.finish_tasks([(task, kit.FINAL) for task in held[-1].tasks], actor=WORKER) == [True, True]
+        assert run.finish_tasks([run.Result(task, kit.FINAL) for task in held[-1].tasks], actor=WORKER) == [True, True]
 
     def settle(task: run.Claim) -> bool:
         request_cancel(task.task_id, actor=world.actor)

@@ -183,20 +183,24 @@ ATTACKS: dict[str, Attack] = {
     "a client that is locked out": Attack(
         approved,
         lambda world, _: AuthContext.objects.filter(pk=world.context.pk).update(disabled_at=datetime.now(UTC)),
-        (unfit_without(r"c\.disabled_at IS NULL END AS call", "true END AS call"),),
+        (Mutant("th_why_not", r"c\.disabled_at IS NULL END", "true END"),),
     ),
-    "a tool that is off": Attack(approved, tool(enabled=False), (unfit_without(r"OR NOT o\.enabled"),)),
-    "a tool that is rejected": Attack(approved, tool(rejected="x"), (unfit_without(r"OR o\.rejected <> ''"),)),
+    "a tool that is off": Attack(
+        approved, tool(enabled=False), (Mutant("th_why_not", r"WHEN NOT o\.enabled THEN 'tool_turned_off'"),)
+    ),
+    "a tool that is rejected": Attack(
+        approved, tool(rejected="x"), (Mutant("th_why_not", r"WHEN o\.rejected <> '' THEN 'tool_rejected'"),)
+    ),
     "a tool that is gone": Attack(approved, tool(gone_at=datetime.now(UTC)), (unfit_without(r"OR may\.gone"),)),
     "a tool that nobody has confirmed": Attack(
         let_through,
         lambda world, _: (server(review=True)(world, 0), tool(confirmed_digest="")(world, 0)),
-        (unfit_without(r"OR s\.review AND o\.confirmed_digest <> o\.digest"),),
+        (Mutant("th_unconfirmed", r"s\.review AND o\.confirmed_digest <> o\.digest", "false"),),
     ),
     "a server that is removed": Attack(
         let_through,
         server(removed_at=datetime.now(UTC), enabled=False, state="disabled"),
-        (unfit_without(r"WHERE s\.removed_at IS NOT NULL OR", "WHERE"),),
+        (Mutant("th_why_not", r"WHEN s\.removed_at IS NOT NULL THEN 'server_removed'\s+WHEN", "WHEN"),),
     ),
     "a rule that denies": Attack(
         approved, rules(DENY), (Mutant("th_to_decide", r"coalesce\(\(decided ->> 'version'\).*?v\.number OR"),)

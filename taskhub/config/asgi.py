@@ -52,6 +52,7 @@ from taskhub.push.listener import Feeder
 from taskhub.store.backend.base import unanswered as left_unanswered
 from taskhub.store.call import UNANSWERED, explained
 from taskhub.store.functions import NewerSchemaError
+from taskhub.worker.in_place import InPlace
 
 logger = logging.getLogger(__name__)
 
@@ -131,11 +132,19 @@ def build_hub() -> Hub:
     )
 
 
+def _in_place(hub: Hub) -> InPlace | None:
+    """What runs plain calls in this process, and becomes `hub.in_place`; `None` if the settings want none."""
+    if not settings.TASKHUB_WEB_SLOTS:
+        return None
+    found = hub.in_place = InPlace(hub, settings.TASKHUB_WEB_SLOTS)
+    return found
+
+
 class Application:
     """Owns the hub, the pages and the hint listener for the life of the process.
 
     The database connections of a web process (docs/run/scaling.md): one for each lane, one that listens for hints
-    (`Feeder`), one that sends them (`domain.hints.announce`)."""
+    (`Feeder`), one that sends them (`domain.hints.announce`), one for leases of calls in place (`worker.in_place`)."""
 
     def __init__(self) -> None:
         self.hub = build_hub()
@@ -158,6 +167,7 @@ class Application:
             too_large=lean.too_large,
         )
         self.served = Identified(guarded)
+        self._in_place = _in_place(self.hub)
         metrics.show(self._gauges())
         self._tasks: list[asyncio.Task[None]] = []
         self._storing = asyncio.Lock()
@@ -186,12 +196,18 @@ class Application:
             )
             yield "taskhub_lanes_busy", "Lanes that run something", of, partial(getattr, lanes, "busy")
             yield "taskhub_lanes_waiting", "Calls that wait for a lane", of, partial(getattr, lanes, "waiting")
+        if self._in_place is not None:
+            size, busy = partial(getattr, self._in_place, "size"), partial(getattr, self._in_place, "busy")
+            yield "taskhub_in_place_slots", "Calls that this process runs at once, without the queue", {}, size
+            yield "taskhub_in_place_busy", "Calls that this process runs now", {}, busy
         yield "taskhub_streams", "Streams of clients in this process", {}, lambda: self.lean.streaming
         yield "taskhub_consoles", "Browsers that this process keeps up to date", {}, lambda: HintConsumer.listening
 
     def begin_closing(self) -> None:
         """Ask every open stream to end. Call this before the server waits for its connections to close."""
         self.hub.closing.set()
+        if self._in_place is not None:
+            self._in_place.stop()
         self.hub.hints.ring_all()
 
     def close(self) -> None:
@@ -249,8 +265,12 @@ class Application:
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
+                feeder = Feeder(self.hub, self._newer)
+                if self._in_place is not None:
+                    feeder.also, feeder.on_lost = self._in_place.on_hint, self._in_place.on_gap
+                    self._in_place.start()
                 self._tasks = [
-                    asyncio.create_task(self._for_ever("hints", Feeder(self.hub, self._newer).run())),
+                    asyncio.create_task(self._for_ever("hints", feeder.run())),
                     asyncio.create_task(self._for_ever("marks of polls", self._store_polls())),
                 ]
                 await send({"type": "lifespan.startup.complete"})
@@ -258,6 +278,8 @@ class Application:
                 for task in self._tasks:
                     task.cancel()
                 await asyncio.gather(*self._tasks, return_exceptions=True)
+                if self._in_place is not None:
+                    await self._in_place.close()
                 await self._store_last()
                 self.close()
                 await send({"type": "lifespan.shutdown.complete"})

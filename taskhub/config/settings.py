@@ -85,6 +85,9 @@ TASKHUB_PAGE_LANES = env.integer(
     "TASKHUB_PAGE_LANES", 8, "Database threads per web process for pages, health and sign-ins", low=1, high=64
 )
 TASKHUB_SLOTS = env.integer("TASKHUB_SLOTS", 32, "Tools one worker runs at once", low=1, high=1_000)
+TASKHUB_WEB_SLOTS = env.integer(
+    "TASKHUB_WEB_SLOTS", 64, "Plain calls that one web process runs at once, without the queue", low=0, high=1_000
+)
 TASKHUB_COMMANDS = env.integer(
     "TASKHUB_COMMANDS", 32, "Processes of `stdio:` commands that clients have in one worker", low=1, high=1_000
 )

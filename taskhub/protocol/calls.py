@@ -27,7 +27,7 @@ from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.domain.tasks.create import approval_question
 from taskhub.lib import jsonx
 from taskhub.protocol.errors import INVALID_PARAMS, INVALID_REQUEST, WireError
-from taskhub.protocol.hub import Hub, client_of
+from taskhub.protocol.hub import Hub, RunInPlace, client_of
 from taskhub.protocol.incoming import Incoming
 from taskhub.protocol.wire.page_links import offered, page_key, page_verdict
 from taskhub.protocol.wire.tasks import answerable
@@ -162,8 +162,10 @@ async def fresh(hub: Hub, task: TaskRecord) -> TaskRecord:
 
 
 async def fresh_since(hub: Hub, made: Made) -> TaskRecord:
-    """The task as it is now; not read again if it was just made and cannot have run yet. Watch its `run_topic` before
-    the call."""
+    """The task as it is now; not read again if it was just made and cannot have run yet, or ended in this process.
+    Watch its `run_topic` before the call."""
+    if made.going is not None and made.going.ended is not None:
+        return made.going.ended
     if made.moment is None or hub.hints.rung_since(made.moment, run_topic(made.task.public_id)):
         return await fresh(hub, made.task)
     return made.task
@@ -188,6 +190,8 @@ class Made:
     """Whether the call found or joined an earlier task."""
     moment: int | None = None
     """A moment (`Hints.now`) before the task was made; `None` if the task may have changed since then."""
+    going: RunInPlace | None = None
+    """Its run in this process; `None` if a worker runs it."""
 
 
 async def create(
@@ -198,17 +202,22 @@ async def create(
     return (await created(hub, incoming, tool=tool, arguments=arguments, **details)).task
 
 
-async def created(hub: Hub, incoming: Incoming, **details: Any) -> Made:
-    """As `create`, but the result also says whether the call found or joined an earlier task."""
+async def created(hub: Hub, incoming: Incoming, *, in_place: bool = False, **details: Any) -> Made:
+    """As `create`, but the result also says whether the call found or joined an earlier task. `in_place`: the caller
+    waits, so this process may run the call itself."""
     principal = incoming.principal
     new = NewTask(tenant_id=principal.tenant_id, context_id=principal.context_id, **details)
     moment = hub.hints.now()
-    made = await hub.creations.run((new, actor_of(incoming)))
+    actor, going = actor_of(incoming), None
+    if in_place and hub.in_place is not None:
+        made, going = await hub.in_place.create(new, lambda wanted: hub.creations.run((wanted, actor)))
+    else:
+        made = await hub.creations.run((new, actor))
     if made.task.revision != new.revision:
         # A caller of this revision could not use the handle of a task of another revision.
         raise KeyReused("This idempotency key was used in another protocol revision")
-    as_made = not made.existed and made.task.state is State.QUEUED
-    return Made(made.task, made.existed, moment if as_made else None)
+    as_made = not made.existed and made.task.state in (State.QUEUED, State.WORKING)
+    return Made(made.task, made.existed, moment if as_made else None, going)
 
 
 async def wait_for(
@@ -218,10 +227,12 @@ async def wait_for(
     *,
     bell: asyncio.Event,
     seconds: float | None,
+    going: RunInPlace | None = None,
 ) -> TaskRecord:
     """The task as soon as it is terminal or `ready`, or as it stands after `seconds`.
 
-    `bell` must watch the task before `task` is read, or a change in between is missed.
+    `bell` must watch the task before `task` is read, or a change in between is missed. `going`: its run in this
+    process, if any.
     """
     loop = asyncio.get_running_loop()
     deadline = None if seconds is None else loop.time() + seconds
@@ -230,6 +241,8 @@ async def wait_for(
         if left <= 0:
             break
         await rung(bell, left)
+        if going is not None and going.ended is not None:
+            return going.ended
         fresh = await hub.tasks.run(task.id)
         if fresh is None:
             break

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final
+from typing import Final, Protocol
 
 from taskhub.core.errors import LimitReached, TaskHubError
 from taskhub.core.hints import STANDING
@@ -146,6 +146,24 @@ def client_of(principal: Principal) -> Client:
     )
 
 
+@dataclass(slots=True)
+class RunInPlace:
+    """A call that this process runs. `ended`: the task with its result, once that is stored; `None` before, and if the
+    call came to anything else. Then, too, the topics of the task ring here."""
+
+    ended: TaskRecord | None = None
+
+
+class InPlace(Protocol):
+    """Runs calls in this process, without the queue. `worker.in_place` has it, which this room may not import."""
+
+    async def create(
+        self, new: NewTask, creating: Callable[[NewTask], Awaitable[Created]]
+    ) -> tuple[Created, RunInPlace | None]:
+        """The task that `creating` makes of the call, and its run in this process; `None` if the call goes through the
+        queue. A task that was made is run, even if the caller is cancelled meanwhile."""
+
+
 @dataclass
 class Hub:
     """The state that the protocol shares in one web process."""
@@ -177,6 +195,8 @@ class Hub:
     received: Buckets | None = None
     """Limits how many bytes of requests each client sends in a second."""
     hints: Hints = field(default_factory=Hints)
+    in_place: InPlace | None = None
+    """Runs plain calls in this process; `None` if all calls go through the queue."""
     schemas: Checker = field(default_factory=Checker)
     """Checks the arguments of calls that need an approval, before people are asked."""
     closing: asyncio.Event = field(default_factory=asyncio.Event)

@@ -13,6 +13,7 @@ from taskhub.core.errors import TaskHubError
 from taskhub.core.hints import (
     CatalogueChanged,
     ClientStandingChanged,
+    Hint,
     SchemaChanged,
     SignedOut,
     StandingChanged,
@@ -52,6 +53,10 @@ class Feeder:
     ) -> None:
         self.hub = hub
         self._on_newer = on_newer
+        self.also: Callable[[Hint], None] = lambda hint: None
+        """Called with each hint, after its topics have rung."""
+        self.on_lost: Callable[[], None] = lambda: None
+        """Called when hints may have been lost."""
         self._schema = asyncio.Event()
         self._news: defaultdict[str, set[str]] = defaultdict(set)
         self._left: set[str] = set()
@@ -93,6 +98,7 @@ class Feeder:
             self.hub.hints.ring(topic)
         if hint.everywhere:
             self._note("*", hint.everywhere)
+        self.also(hint)
 
     def on_gap(self) -> None:
         """Handle a gap, in which hints may have been lost: drop all caches, and make every stream and browser read
@@ -104,6 +110,7 @@ class Feeder:
         self.hub.hints.ring_all(lost=True)
         self._schema.set()
         self._note("*", ("resync",))
+        self.on_lost()
 
     async def _look_at_schema(self) -> None:
         while True:

@@ -48,6 +48,14 @@ def test_a_worker_is_shown_with_what_it_runs(tenant: Tenant, viewer: Client) -> 
     assert "No worker is running" not in html
 
 
+def test_a_web_process_that_runs_calls_in_place_is_shown_and_is_no_worker_for_the_queue(viewer: Client) -> None:
+    make_worker("web-1", busy=1, in_place=True)
+    text = words(viewer.get(URL).content.decode())
+    assert "web-1 Alive web, runs calls in place 1 of 4 slots busy" in text
+    assert "Slots busy 0 of 0 Workers alive 0" in text
+    assert "No worker is running" in text
+
+
 def test_silence_and_a_proper_end_are_told_apart_and_forgotten_after_a_day(viewer: Client) -> None:
     now = timezone.now()
     make_worker("w-silent", heartbeat_at=now - timedelta(minutes=5))

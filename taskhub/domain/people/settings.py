@@ -91,6 +91,7 @@ _LIMITS: Final = (
     ("TASKHUB_OUTCOME_HOURS", "Wait for a ruling", " h", "An unknown outcome: then the task fails; 0 means at once."),
     ("TASKHUB_UNDO_SECONDS", "Time to undo a decision", " s", "The call waits for as long; 0 means no undo."),
     ("TASKHUB_SLOTS", "Slots per worker", "", "Tools that one worker runs concurrently."),
+    ("TASKHUB_WEB_SLOTS", "Slots per web process", "", "Plain calls that it runs concurrently, without the queue."),
     ("TASKHUB_LANES", "Database threads per web process for /mcp", "", ""),
     ("TASKHUB_PAGE_LANES", "Database threads per web process for pages", "", ""),
     ("TASKHUB_MAX_BODY", "Largest request", " bytes", "Larger requests are refused."),

@@ -1,6 +1,12 @@
--- Whether a worker is alive: it has not ended, and its last heartbeat is at most 30 s old. It sends one every 5 s.
-CREATE OR REPLACE FUNCTION th_alive(w worker) RETURNS boolean LANGUAGE sql STABLE AS $$
+-- Whether a worker is heard of: it has not ended, and its last heartbeat is at most 30 s old. It sends one every 5 s.
+CREATE OR REPLACE FUNCTION th_heard(w worker) RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT w.stopped_at IS NULL AND w.heartbeat_at > statement_timestamp() - interval '30 seconds'
+$$;
+
+-- Whether a worker is alive and takes tasks from the queue: not if it is a web process that runs calls in place.
+CREATE OR REPLACE FUNCTION th_alive(w worker) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT NOT w.in_place AND w.stopped_at IS NULL
+           AND w.heartbeat_at > statement_timestamp() - interval '30 seconds'
 $$;
 
 -- Sessions of clients at servers, each in one worker. Python calls these functions from

@@ -46,6 +46,8 @@ class WorkerRow:
     heartbeat_at: datetime
     stopped_at: datetime | None
     state: str
+    in_place: bool
+    """Whether it is a web process, which runs calls in place and takes no task from the queue."""
     processes: int
     """Processes of commands that run in this worker for clients."""
     memory: int
@@ -88,8 +90,13 @@ class Fleet:
 
     @property
     def alive(self) -> tuple[WorkerRow, ...]:
-        """The workers with a recent heartbeat."""
-        return tuple(worker for worker in self.workers if worker.state == "alive")
+        """The workers with a recent heartbeat that take tasks from the queue."""
+        return tuple(worker for worker in self.workers if worker.state == "alive" and not worker.in_place)
+
+    @property
+    def in_place(self) -> tuple[WorkerRow, ...]:
+        """The web processes with a recent heartbeat that run calls in place."""
+        return tuple(worker for worker in self.workers if worker.state == "alive" and worker.in_place)
 
     @property
     def slots(self) -> int:
@@ -130,7 +137,7 @@ def fleet(tenant_id: int) -> Fleet:
 def live_workers(host: str | None = None) -> int:
     """The number of workers that are alive, on all machines or on `host`. Raises `DatabaseError`."""
     since = datetime.now(UTC) - timedelta(seconds=SILENT_SECONDS)
-    found = Worker.objects.filter(heartbeat_at__gt=since, stopped_at__isnull=True)
+    found = Worker.objects.filter(heartbeat_at__gt=since, stopped_at__isnull=True, in_place=False)
     return (found if host is None else found.filter(host=host)).count()
 
 

@@ -1,8 +1,8 @@
 -- Statements of workers and the queue. Format of this file: taskhub/store/statements.py.
 
--- write: heartbeat(name text, host text, pid int, version text, slots int, busy int) -> None
-INSERT INTO worker (name, host, pid, version, slots, busy, started_at, heartbeat_at)
-VALUES (:name, :host, :pid, :version, :slots, :busy, clock_timestamp(), clock_timestamp())
+-- write: heartbeat(name text, host text, pid int, version text, slots int, busy int, in_place boolean) -> None
+INSERT INTO worker (name, host, pid, version, slots, busy, in_place, started_at, heartbeat_at)
+VALUES (:name, :host, :pid, :version, :slots, :busy, :in_place, clock_timestamp(), clock_timestamp())
 ON CONFLICT (name) DO UPDATE SET
     heartbeat_at = clock_timestamp(), busy = excluded.busy, slots = excluded.slots, stopped_at = NULL;
 
@@ -15,14 +15,14 @@ UPDATE worker SET stopped_at = clock_timestamp(), busy = 0 WHERE name = :name RE
 -- read fresh: workers() -> list[WorkerRow]
 SELECT w.id, w.name, w.host, w.pid, w.version, w.slots, w.busy, w.started_at, w.heartbeat_at, w.stopped_at,
        CASE WHEN w.stopped_at IS NOT NULL THEN 'stopped'
-            WHEN th_alive(w) THEN 'alive' ELSE 'silent' END AS state,
+            WHEN th_heard(w) THEN 'alive' ELSE 'silent' END AS state, w.in_place,
        coalesce(u.processes, 0)::int AS processes, coalesce(u.memory, 0)::bigint AS memory
 FROM worker AS w LEFT JOIN (
     SELECT worker, count(*) AS processes, sum(memory) AS memory FROM upstream_session
     WHERE ended_at IS NULL AND pid IS NOT NULL GROUP BY worker
 ) AS u ON u.worker = w.name
 WHERE greatest(w.heartbeat_at, w.stopped_at) > clock_timestamp() - interval '1 day'
-ORDER BY state, w.started_at DESC, w.id LIMIT 200;
+ORDER BY state, w.in_place, w.started_at DESC, w.id LIMIT 200;
 
 -- read fresh: held_tasks(tenant bigint, most int) -> list[tuple[str, bool, RunningTask]]
 SELECT t.worker, t.tenant_id = :tenant AS own, t.public_id, t.tool_name, t.state,

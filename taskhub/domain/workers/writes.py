@@ -17,9 +17,18 @@ _HEARTBEAT_OF = statements.maybe("heartbeat_of", datetime)
 _GOODBYE = statements.none("goodbye")
 
 
-def heartbeat(name: str, *, slots: int, busy: int) -> None:
-    """Record that this worker is alive; its row appears with the first heartbeat."""
-    _HEARTBEAT(name=name, host=socket.gethostname(), pid=os.getpid(), version=settings.VERSION, slots=slots, busy=busy)
+def heartbeat(name: str, *, slots: int, busy: int, in_place: bool = False) -> None:
+    """Record that this worker is alive; its row appears with the first heartbeat. `in_place`: it is a web process,
+    which takes no tasks from the queue."""
+    _HEARTBEAT(
+        name=name,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        version=settings.VERSION,
+        slots=slots,
+        busy=busy,
+        in_place=in_place,
+    )
 
 
 def heartbeat_of(name: str) -> datetime | None:

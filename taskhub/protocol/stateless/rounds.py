@@ -84,7 +84,10 @@ async def answered(
         verdict, problem = await calls.judged(hub, request.incoming, tool, arguments, request.client_info)
         if problem:
             return reply(hub, request, calls.refusal_result(problem))
-        made = await _created(hub, request, tool, arguments, responses, wording.revision, caller, verdict)
+        in_place = not (handle and tool.mode in AT_ONCE)
+        made = await _created(
+            hub, request, tool, arguments, responses, wording.revision, caller, verdict, in_place=in_place
+        )
     else:
         made = calls.Made(await _resumed(hub, request, state, responses or {}, wording.revision))
         if caller is not None:
@@ -144,7 +147,7 @@ async def _waited(
     with hub.hints.watch(run_topic(made.task.public_id)) as bell:
         seconds = 0.05 if talks else hub.inline_wait_seconds
         task = await calls.fresh_since(hub, made)
-        waiting = calls.wait_for(hub, task, settled, bell=bell, seconds=seconds)
+        waiting = calls.wait_for(hub, task, settled, bell=bell, seconds=seconds, going=made.going)
         task = await calls.unless_gone(request.incoming, waiting, gone)
     asked = _asks(request, task) and not (waits and wording.asks_in_task)
     if task.state is State.FAULTED or (not talks and (task.state in TERMINAL or asked)):
@@ -190,6 +193,8 @@ async def _created(
     revision: str,
     caller: Caller | None,
     verdict: Verdict,
+    *,
+    in_place: bool,
 ) -> calls.Made:
     if responses:
         calls.need_scope(request.principal, "tasks:answer")
@@ -208,6 +213,7 @@ async def _created(
         trace=calls.trace_of(request.meta),
         answers=responses,
         idempotency_key=key,
+        in_place=in_place,
         **joining,
     )
 

@@ -153,6 +153,7 @@ class Migration(migrations.Migration):
                 ("started_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ("heartbeat_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ("stopped_at", models.DateTimeField(null=True)),
+                ("in_place", models.BooleanField(db_default=False)),
             ],
             options={
                 "db_table": "worker",

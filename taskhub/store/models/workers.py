@@ -11,7 +11,7 @@ from taskhub.store.models.servers import Server
 
 
 class Worker(models.Model):
-    """A worker process. It is alive while `heartbeat_at` is recent."""
+    """A worker process, or a web process that runs calls in place. It is alive while `heartbeat_at` is recent."""
 
     name = models.CharField(max_length=128, unique=True)
     host = models.CharField(max_length=255)
@@ -22,6 +22,8 @@ class Worker(models.Model):
     started_at = models.DateTimeField(db_default=Now())
     heartbeat_at = models.DateTimeField(db_default=Now())
     stopped_at = models.DateTimeField(null=True)
+    in_place = models.BooleanField(db_default=False)
+    """Whether it is a web process, which runs calls in place and takes no task from the queue."""
 
     class Meta:
         db_table = "worker"

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import psycopg
 from django.conf import settings
+from django.db import transaction
 
 from taskhub.core import calls
 from taskhub.core.errors import KeyReused, LimitReached, TaskHubError, Unavailable
@@ -56,6 +57,7 @@ _CREATE = statements.many("create_tasks", _Made)
 _JOIN_OR_CREATE = statements.many("join_or_create_tasks", _Made)
 _LIVE = statements.one("count_live_tasks", int)
 _APPROVALS = statements.one("count_open_approvals", tuple[int, int])
+_TURN = statements.none("take_turn_to_ask")
 _KNOWN = statements.one("known_key", bool)
 _AFTER_TIME: Final = frozenset({"expires_minutes", "otherwise", "escalate_to"})
 """The members that a question keeps of its rule about the case that nobody decides in time."""
@@ -81,15 +83,19 @@ def create_task(new: NewTask, actor: Actor) -> Created:
 
 
 def create_tasks(wanted: Sequence[tuple[NewTask, Actor]]) -> list[Created | Exception]:
-    """`create_task` for each, in one transaction. Returns for each, in order, the task or the exception: a refused task
-    does not affect the others. Raises `Unavailable` for all of them."""
+    """`create_task` for each, in one transaction, but for those that need an approval: these have one each. Returns for
+    each, in order, the task or the exception: a refused task does not affect the others. Raises `Unavailable` for all
+    of them, but for those that need an approval."""
     outcomes: dict[int, Created | Exception] = {}
     drafts: list[_Draft] = []
+    asking: list[_Draft] = []
     for n, (new, actor) in enumerate(wanted):
         try:
-            drafts.append(_draft(n, new, actor))
+            draft = _draft(n, new, actor)
         except LimitReached as error:
             outcomes[n] = error
+        else:
+            (drafts if draft.approval is None else asking).append(draft)
     try:
         outcomes.update(_store(drafts))
     except (TaskHubError, psycopg.Error) as error:
@@ -104,6 +110,11 @@ def create_tasks(wanted: Sequence[tuple[NewTask, Actor]]) -> list[Created | Exce
                 outcomes.update(_store([draft]))
             except (TaskHubError, psycopg.Error) as its_own:
                 outcomes[draft.n] = its_own
+    for draft in asking:
+        try:
+            outcomes.update(_store_asking(draft))
+        except (TaskHubError, psycopg.Error) as error:
+            outcomes[draft.n] = error
     return [outcomes[n] for n in range(len(wanted))]
 
 
@@ -135,10 +146,7 @@ def _draft(n: int, new: NewTask, actor: Actor) -> _Draft:
         _check_limit(new.context_id)
     except LimitReached as error:
         counted = False
-        if new.join_seconds is not None:
-            limit = error
-        elif new.idempotency_key is None or not _known(new.context_id, new.idempotency_key):
-            raise
+        limit = _or_earlier(new, error)
     ttl = None if new.ttl_ms is None else min(max(new.ttl_ms, TTL_RANGE_MS[0]), TTL_RANGE_MS[1])
     public_id = ids.public_id()
     message = words("waiting_server") if tool.server_away else ""
@@ -188,6 +196,32 @@ def _draft(n: int, new: NewTask, actor: Actor) -> _Draft:
             "share": new.place.share,
         }
     return _Draft(n, new, actor, public_id, ttl, message, approval, row, limit, counted)
+
+
+def _or_earlier(new: NewTask, limit: LimitReached) -> LimitReached | None:
+    """For a call at a limit that may be answered with an earlier task: the error if there is none, as far as that is
+    not known yet. Raises the error for any other."""
+    if new.join_seconds is not None:
+        return limit
+    if new.idempotency_key is None or not _known(new.context_id, new.idempotency_key):
+        raise limit
+    return None
+
+
+def _store_asking(draft: _Draft) -> dict[int, Created | Exception]:
+    """Store a task that needs an approval. Such calls of a client come one after the other, so that no number of them
+    at the same moment exceeds the limit: it was counted before, and is counted again here."""
+    with transaction.atomic():
+        _TURN(context=draft.new.context_id)
+        try:
+            _check_approvals(draft.new)
+        except LimitReached as error:
+            if draft.counted:
+                _uncount(draft.new.context_id)
+            limit = _or_earlier(draft.new, error)
+            row = {**draft.row, "joins_only": limit is not None}
+            draft = replace(draft, limit=limit, counted=False, row=row)
+        return _store([draft])
 
 
 def _store(drafts: Sequence[_Draft]) -> dict[int, Created | Exception]:
@@ -325,11 +359,11 @@ def _check_limit(context_id: int) -> None:
 
 def _check_approvals(new: NewTask) -> None:
     """Raises `LimitReached` if as many calls of the context, or of its conversation, as may wait for approval. People
-    who are asked too often approve without looking. Calls that come at the same moment may exceed it."""
+    who are asked too often approve without looking."""
     of_context, of_conversation = _APPROVALS(context=new.context_id, session=new.session_id, trace=_trace_id(new))
     for waiting, most, of in (
         (of_context, settings.TASKHUB_CONTEXT_APPROVALS, "this client"),
-        (of_conversation, settings.TASKHUB_CONVERSATION_APPROVALS, "this conversation"),
+        (of_conversation, settings.TASKHUB_CONVERSATION_APPROVALS, _conversation(new)),
     ):
         if waiting >= most:
             raise LimitReached(
@@ -337,6 +371,10 @@ def _check_approvals(new: NewTask) -> None:
                 "Wait until people have decided them, or cancel some.",
                 retry_after=60,
             )
+
+
+def _conversation(new: NewTask) -> str:
+    return "this session" if new.session_id is not None else "this trace (traceparent)"
 
 
 def _trace_id(new: NewTask) -> str:

@@ -233,6 +233,10 @@ SELECT count(*) AS of_context, count(*) FILTER (WHERE live.alongside) AS of_conv
     SELECT q.id FROM question AS q WHERE q.task_id = live.id AND q.state = 'open' AND q.kind = 'approval' OFFSET 0
 ) AS o;
 
+-- write: take_turn_to_ask(context bigint) -> None
+-- Until the transaction ends, no other makes a task of this client that needs an approval.
+SELECT pg_advisory_xact_lock(hashtextextended('approvals', :context));
+
 -- read: known_key(context bigint, key text) -> bool
 SELECT exists(SELECT FROM task AS t WHERE t.context_id = :context AND t.idempotency_key = :key);
 

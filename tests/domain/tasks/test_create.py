@@ -15,11 +15,12 @@ from taskhub.domain.questions.answer import decide_approval
 from taskhub.domain.tasks.create import create_task, create_tasks, forget_counts
 from taskhub.domain.tasks.reads import owned_task, owned_tasks
 from taskhub.domain.tasks.rerun import rerun_task
-from taskhub.store.models import Event, Server, Task, Tool
+from taskhub.store.models import Event, Question, Server, Task, Tool
 from tests import factories
 from tests.domain import kit
 from tests.domain.kit import World
 from tests.domain.sessions.test_sessions import start
+from tests.domain.tasks.test_edit_races import together
 
 
 def test_a_created_task_is_queued_with_the_arguments_it_came_with(world: World) -> None:
@@ -242,15 +243,37 @@ def test_a_conversation_has_a_limit_of_its_own(transactional_db: None, settings:
     for of in ({"trace": {"traceparent": ours}}, {"session_id": start(world.context).pk}):
         for _ in range(2):
             kit.create(world, **prod, **of)
-        with pytest.raises(LimitReached, match="2 calls of this conversation wait for approval already"):
+        said = r"2 calls of this (session|trace \(traceparent\)) wait for approval already"
+        with pytest.raises(LimitReached, match=said):
             kit.create(world, **prod, **of)
     sibling = f"00-{'a' * 32}-{'d' * 16}-00"
-    with pytest.raises(LimitReached, match="this conversation"):
+    with pytest.raises(LimitReached, match="this trace"):
         kit.create(world, **prod, trace={"traceparent": sibling})
     for trace in ({}, {"traceparent": other}, {"traceparent": "no trace"}, {"traceparent": 7}):
         for _ in range(2 if trace.get("traceparent") == other else 3):
             kit.create(world, **prod, trace=trace)
     assert kit.create(world, arguments={"env": "test"}, trace={"traceparent": ours}).state is State.QUEUED
+
+
+@pytest.mark.parametrize("of", ["a client", "a session", "a trace"])
+def test_calls_at_the_same_moment_do_not_exceed_the_limit(transactional_db: None, settings: Any, of: str) -> None:
+    """Neither those of one batch nor those of other processes; and who repeats a call joins its task still."""
+    limit = "TASKHUB_CONTEXT_APPROVALS" if of == "a client" else "TASKHUB_CONVERSATION_APPROVALS"
+    setattr(settings, limit, 3)
+    world = kit.make_world(asks={"when": {"env": "prod"}})
+    where: dict[str, Any] = {"trace": {"traceparent": f"00-{'a' * 32}-{'b' * 16}-01"}}
+    if of == "a session":
+        where = {"session_id": start(world.context).pk}
+    several = [
+        [(kit.new_task(world, arguments={"env": "prod", "n": n, "of": part}, **where), world.actor) for n in range(4)]
+        for part in range(4)
+    ]
+    plain = (kit.new_task(world, arguments={"env": "test"}, **where), world.actor)
+    found = together(*[lambda part=part: create_tasks([plain, *part]) for part in several])
+    kinds = [type(one).__name__ for part in found for one in part]
+    assert (kinds.count("Created"), kinds.count("LimitReached")) == (4 + 3, 13), found
+    assert Question.objects.filter(kind="approval", state="open").count() == 3
+    assert Task.objects.count() == 7
 
 
 def test_the_limit_counts_each_client_for_itself_and_live_tasks_only(world: World, settings: Any) -> None:

@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from taskhub.control import questions, rules
 from taskhub.control.caller import Caller
-from taskhub.core.errors import Invalid, Refused
+from taskhub.core.errors import Forbidden, Invalid, Refused
 from taskhub.core.rules import Rule
 from taskhub.core.states import QuestionKind
 from taskhub.domain.questions.answer import AnswerOutcome
-from taskhub.domain.questions.blocks import blocked_by
+from taskhub.domain.questions.blocks import blocked_by, waiting_alongside
 from taskhub.domain.questions.inbox import InboxItem
 
 _TRIES = 3
 
 
-def block_tool(caller: Caller, item: InboxItem, *, reason: str) -> tuple[bool, Rule]:
-    """Reject the call, and let a rule at the top of the list deny this client's calls of this tool for an hour. If
-    somebody else has decided on the call already, only the rule is saved. Returns whether it was rejected, and the
-    rule.
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """A tool that was blocked for a client by `rule`. `rejected`: whether the call itself was, which somebody else may
+    have decided. `alongside`: how many others that waited were rejected with it; `left`: how many wait on for others to
+    decide, and are denied before they run."""
+
+    rule: Rule
+    rejected: bool
+    alongside: int
+    left: int
+
+
+def block_tool(caller: Caller, item: InboxItem, *, reason: str) -> Blocked:
+    """Reject the call and all others of this tool by this client that wait and that the caller may decide, and let a
+    rule at the top of the list deny such calls for an hour.
 
     Raises `Forbidden` unless the caller may change the rules and decide on the call, `Invalid` naming the field without
     a reason or if no rule can be added, or `Refused` if the rules keep changing meanwhile: the call is rejected then.
@@ -29,6 +43,8 @@ def block_tool(caller: Caller, item: InboxItem, *, reason: str) -> tuple[bool, R
         raise Invalid("Only a call that waits for an approval is rejected.")
     # First the rejection: who changes the rules does not decide on calls that were made before.
     outcome = questions.decide_approval(caller, item, approve=False, reason=reason)
+    others = waiting_alongside(item.task_id)
+    alongside = _rejected(caller, others, f"Blocked by {caller.actor.name} for an hour: {reason}")
     for _ in range(_TRIES):
         listed = rules.rules(caller)
         made, wanted = blocked_by(item.task_id, listed.rules, datetime.now(UTC))
@@ -36,5 +52,18 @@ def block_tool(caller: Caller, item: InboxItem, *, reason: str) -> tuple[bool, R
             rules.save_rules(caller, wanted, expected=listed.version, reason=reason)
         except Refused:
             continue  # Somebody else saved the rules at the same moment.
-        return outcome is AnswerOutcome.ANSWERED, made
+        return Blocked(made, outcome is AnswerOutcome.ANSWERED, alongside, len(others) - alongside)
     raise Refused("The call is rejected. The rules were changed by others at the same moment, so nothing is blocked.")
+
+
+def _rejected(caller: Caller, question_ids: Sequence[int], reason: str) -> int:
+    """Reject those of the calls that the caller may decide; returns how many. What others have decided meanwhile is
+    left as it is."""
+    done = 0
+    for question_id in question_ids:
+        item = questions.find_question(caller, question_id)
+        if item.mine:
+            with suppress(Forbidden):  # they may have lost the right to, for this call, since it was read
+                outcome = questions.decide_approval(caller, item, approve=False, reason=reason)
+                done += outcome is AnswerOutcome.ANSWERED
+    return done

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from django.db import transaction
@@ -17,7 +18,7 @@ from taskhub.control import clients, credentials, people, rules, servers
 from taskhub.control.caller import Caller
 from taskhub.core.errors import Forbidden, Invalid, TaskHubError, Unavailable
 from taskhub.core.policy import Policy
-from taskhub.core.rules import MAX_REASON
+from taskhub.core.rules import MAX_REASON, Rule
 from taskhub.core.secrets import without_values
 from taskhub.core.states import Role
 from taskhub.domain.catalogue.edits import ServerEdit
@@ -36,6 +37,7 @@ from taskhub.domain.configuration.records import (
 from taskhub.domain.configuration.references import Lookup, References, same_spec
 from taskhub.domain.credentials.records import OAuthSettings, Way
 from taskhub.domain.credentials.writes import Dropped
+from taskhub.domain.rules.blocks import in_force, without
 
 _MAY_SEE = ("server.view", "client.view", "settings.view")
 _MAY_CHANGE = ("server.manage", "client.manage", "settings.view")
@@ -117,6 +119,17 @@ def apply_configuration(
     )
 
 
+def _of_file(error: Invalid, written: Sequence[Rule], kept: Sequence[Rule]) -> Invalid:
+    """The error about the list that begins with the blocks `kept`, with the place that its rule has in the file. Left
+    as it is unless it is about a rule after those."""
+    head, *path = str(error.data.get("field", "")).split(".")
+    if not kept or not path or not path[0].isdigit() or int(path[0]) < len(kept):
+        return error
+    places = [place for place, rule in enumerate(written) if rule in without(written)]
+    place = places[int(path[0]) - len(kept)]
+    return Invalid(error.message, field=".".join((head, str(place), *path[1:])))
+
+
 class _Applying:
     """Applies one file, in the caller's transaction."""
 
@@ -143,11 +156,14 @@ class _Applying:
 
     def _rules(self, document: Document, reason: str) -> None:
         assert document.rules is not None
-        wanted, node = document.rules.record, document.rules.node
+        # Blocks end by themselves: a file neither ends one that is in force nor brings one back.
+        wanted, node = without(document.rules.record), document.rules.node
+        listed_now = rules.rules(self._caller)
+        kept = in_force(listed_now.rules, datetime.now(UTC))
         try:
-            rules.save_rules(self._caller, wanted, expected=rules.rules(self._caller).version, reason=reason)
+            rules.save_rules(self._caller, (*kept, *wanted), expected=listed_now.version, reason=reason)
         except Invalid as error:
-            refuse_rule(node, error)
+            refuse_rule(node, _of_file(error, document.rules.record, kept))
         listed = {rule.name for rule in wanted}
         missing = [rule.name for rule in self._before.rules if rule.name not in listed]
         if missing and not self._prune:

@@ -26,6 +26,7 @@ from taskhub.domain.notices.outbox import purge_notices
 from taskhub.domain.oauth import applications
 from taskhub.domain.people.browser_sessions import purge_sign_ins
 from taskhub.domain.permits.writes import purge_permits
+from taskhub.domain.rules.blocks import remove_ended
 from taskhub.domain.sessions.reads import IDLE_DAYS
 from taskhub.domain.sessions.writes import purge_sessions, purge_streams
 from taskhub.domain.tasks.sweep import purge
@@ -153,6 +154,16 @@ async def prune_jobs(context: procrastinate.JobContext, timestamp: int) -> None:
     """Delete procrastinate's rows of jobs that finished more than a day ago."""
     assert context.app is not None
     await context.app.job_manager.delete_old_jobs(nb_hours=24, include_failed=True, include_cancelled=True)
+
+
+@django_app.periodic(cron="*/5 * * * *")
+@django_app.task(name="taskhub.remove_blocks", queue=QUEUE, queueing_lock="blocks")
+def remove_blocks(timestamp: int) -> None:
+    """Remove rules from the lists that blocked a tool for a client, and whose time is over."""
+    try:
+        remove_ended(Actor(name="end of blocks", door=Door.WORKER))
+    finally:
+        connection.close()  # see `purge_old`
 
 
 @django_app.periodic(cron="17 * * * *")

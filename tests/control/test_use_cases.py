@@ -15,6 +15,7 @@ from django.db import connection
 from taskhub import control
 from taskhub.control import (
     applications,
+    asked_back,
     audit,
     blocks,
     clients,
@@ -84,6 +85,10 @@ USE_CASES: dict[str, tuple[set[str], UseCase]] = {
         lambda by, on: questions.undo_decisions(by, [on.approval(by).id]),
     ),
     "blocks.block_tool": (ADMINS, lambda by, on: blocks.block_tool(by, on.approval(by), reason="too many")),
+    "asked_back.ask": (
+        {"approver", "admin"},
+        lambda by, on: asked_back.ask(by, on.approval(by), "why?"),
+    ),
     "remarks.comment": (
         {"operator", "approver", "admin"},
         lambda by, on: remarks.comment(by, on.form(by), "why?"),
@@ -239,10 +244,11 @@ OF_ONE = {
     "rules.proposals",
     "rules.proposal",
     "rules.dismiss_proposal",
+    "asked_back.withdraw",
 }
-"""Tried where a consent is made, a grant, a factor, or many approvals: tests/domain/oauth,
-tests/domain/questions/test_deputies.py, and in tests/console the
-tests of applications' pages, of servers' OAuth, of factors and of rules that are proposed."""
+"""Tried where a consent is made, a grant, a factor, a question to a requester, or many approvals: tests/domain/oauth,
+tests/domain/questions, and in tests/console the tests of applications' pages, of servers' OAuth, of factors and of
+rules that are proposed."""
 READS = {
     "webhooks.list_webhooks",
     "configuration.export_configuration",
@@ -264,6 +270,8 @@ READS = {
     "questions.closed_to",
     "questions.undoable",
     "remarks.deciders",
+    "asked_back.requester",
+    "asked_back.told",
     "questions.why_not",
 }
 NOTHING_ELSEWHERE = {
@@ -301,7 +309,7 @@ def everything(tenant: Any) -> SimpleNamespace:
     tool = make_tool(server)
     person = make_person("viewer", tenant)
     shell = Caller(tenant.pk, of_shell().actor)
-    asked = make_task(context, make_tool(server, asks={}))
+    asked = make_task(context, make_tool(server, asks={}), client_capabilities={"elicitation": {}})
     rule = Rule(name="asks", when="", then=Then.ASK, editable=("text",))
     editable = make_task(context, tool, verdict=Verdict(Then.ASK, rule, 1))
     form = make_task(context, tool, state="input_required", question=make_question(QuestionKind.ELICITATION))

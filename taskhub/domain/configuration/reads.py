@@ -21,6 +21,7 @@ from taskhub.domain.configuration.records import (
     Spec,
 )
 from taskhub.domain.configuration.references import References
+from taskhub.domain.rules.blocks import without
 from taskhub.domain.rules.reads import present as present_rules
 from taskhub.lib.signing import InvalidToken
 from taskhub.store.models import AuthContext, Membership, Server, ServerOAuth, Tenant, Tool
@@ -43,7 +44,7 @@ def present(tenant_id: int, references: References | None = None) -> Configurati
     out people of other tenants, and clients that are a person with a program, which are identified by numbers of this
     hub."""
     return Configuration(
-        rules=present_rules(tenant_id).rules,
+        rules=without(present_rules(tenant_id).rules),
         servers=tuple(_servers_of(tenant_id, references or References())),
         people=_people(tenant_id),
         clients=_clients(tenant_id),

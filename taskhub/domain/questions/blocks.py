@@ -8,11 +8,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from taskhub.core.rules import MAX_NAME, Client, Rule, Then
+from taskhub.domain.rules.blocks import until_words, without_ended
 from taskhub.domain.rules.written import of_client, of_tool
 from taskhub.store import statements
 
 BLOCK_SECONDS: Final = 3_600
 """For how long a tool is blocked for a client."""
+MOST_ALONGSIDE: Final = 100
+"""Calls that wait and are rejected with it; others are denied before they run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,21 +31,29 @@ class Blockable:
 
 
 _BLOCKABLE = statements.one("blockable", Blockable)
+_ALONGSIDE = statements.many("waiting_alongside", int)
+
+
+def waiting_alongside(task_id: int) -> tuple[int, ...]:
+    """The open approvals of other calls of the task's tool by its client, at most `MOST_ALONGSIDE`."""
+    return tuple(_ALONGSIDE(task=task_id, most=MOST_ALONGSIDE))
 
 
 def blocked_by(task_id: int, rules: Sequence[Rule], now: datetime) -> tuple[Rule, tuple[Rule, ...]]:
     """The rule that denies such calls as this task's until `BLOCK_SECONDS` after `now`, and the list that begins with
-    it. An earlier rule of this kind for the same client and tool is replaced."""
+    it. An earlier rule of this kind for the same client and tool is replaced, and those whose time is over are left
+    out."""
     call = _BLOCKABLE(task=task_id)
     client = Client(0, call.client, call.issuer, call.subject, call.client_id)
     condition = f"{of_client(client)} && {of_tool(call.server, call.tool)} && time < "
     until = (now + timedelta(seconds=BLOCK_SECONDS)).astimezone(UTC).replace(microsecond=0)
-    rest = tuple(rule for rule in rules if rule.then is not Then.DENY or not rule.when.startswith(condition))
+    others = without_ended(rules, now)
+    rest = tuple(rule for rule in others if rule.then is not Then.DENY or not rule.when.startswith(condition))
     made = Rule(
         name=_name(f"Blocked: {call.tool} for {call.client}", {rule.name for rule in rest}),
         when=f'{condition}timestamp("{until:%Y-%m-%dT%H:%M:%SZ}")',
         then=Then.DENY,
-        words=f"People have blocked this tool for you until {until:%Y-%m-%d %H:%M} UTC.",
+        words=until_words(until),
     )
     return made, (made, *rest)
 

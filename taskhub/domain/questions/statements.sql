@@ -461,3 +461,18 @@ LEFT JOIN auth_user AS u ON u.id = q.person_id
 LEFT JOIN decision AS d ON d.question_id = q.id
 WHERE q.task_id = :task AND q.about_id IS NOT NULL
 ORDER BY q.id;
+
+-- read fresh: waiting_alongside(task bigint, most int) -> list[int]
+-- The open approvals of other calls of the same tool by the same client. In the order of an index as
+-- count_open_approvals in domain/tasks.
+SELECT w.id FROM (
+    SELECT o.id FROM task AS t
+    JOIN task AS o
+        ON o.context_id = t.context_id AND o.ended_at IS NULL AND o.state = 'input_required' AND o.id <> t.id
+            AND o.tool_id = t.tool_id
+    WHERE t.id = :task
+    ORDER BY o.arguments_digest
+) AS live CROSS JOIN LATERAL (
+    SELECT q.id FROM question AS q WHERE q.task_id = live.id AND q.state = 'open' AND q.kind = 'approval' OFFSET 0
+) AS w
+ORDER BY w.id LIMIT :most;

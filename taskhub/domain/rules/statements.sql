@@ -115,3 +115,11 @@ INSERT INTO dismissed_proposal (tenant_id, rule, context_id, tool_id, approved, 
 VALUES (:tenant, :rule, :context, :tool, :approved, :dismissed_by)
 ON CONFLICT (tenant_id, context_id, tool_id, rule) DO UPDATE
 SET approved = excluded.approved, dismissed_by = excluded.dismissed_by, dismissed_at = clock_timestamp();
+
+-- read: tenants_with_blocks(words text) -> list[int]
+-- The tenants whose rules have one with these words.
+SELECT t.id FROM tenant AS t
+JOIN LATERAL (
+    SELECT r.rules FROM rule_version AS r WHERE r.tenant_id = t.id ORDER BY r.number DESC LIMIT 1
+) AS v ON position(:words IN v.rules::text) > 0
+ORDER BY t.id;

@@ -173,6 +173,8 @@ def test_who_asked_may_take_it_back(world: World, task: TaskRecord) -> None:
     (asked,) = told(ann, task)
     with pytest.raises(NotFound):
         asked_back.withdraw(by(bea), card(bea, task), asked.id)
+    with pytest.raises(Forbidden):
+        asked_back.withdraw(by(approver(world, "operator")), card(ann, task), asked.id)
     assert asked_back.withdraw(by(ann), card(ann, task), asked.id) is WithdrawOutcome.WITHDRAWN
     assert asked_back.withdraw(by(ann), card(ann, task), asked.id) is WithdrawOutcome.LATE
     assert (open_keys(task), told(bea, task)[0].withdrawn) == (["approval"], True)

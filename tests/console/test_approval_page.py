@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -54,7 +55,11 @@ def test_the_page_shows_the_definition_and_the_digests_that_go_on_record(sign_in
 @pytest.mark.parametrize("arguments", [{}, {"env": None}, {"env": ["prod"]}, {"env": "PROD"}])
 def test_a_call_that_was_held_in_doubt_says_so(sign_in: Login, tool: ToolRecord, arguments: dict[str, Any]) -> None:
     _, mia = asked(sign_in, tool, arguments)
-    assert "Approval was required because the match is in doubt:" in text_of(mia.get("/inbox/"))
+    page = text_of(mia.get("/inbox/"))
+    assert "Approval was required because the match is in doubt:" in page
+    missing = arguments.get("env") is None
+    said = re.sub(r"<[^>]+>", "", page)
+    assert ("Missing or null: env." in said, "The rule compares env." in said) == (missing, not missing)
 
 
 @pytest.mark.parametrize("doubt", [False, True])

@@ -19,6 +19,7 @@ from taskhub.console import content, story
 from taskhub.console.access import page
 from taskhub.console.asked_back import ask_back, asked_back
 from taskhub.console.changes import Changes, changes, line_changes, of_arguments
+from taskhub.console.doubted import doubted
 from taskhub.console.downloads import download
 from taskhub.console.forms.edits import EditForm
 from taskhub.console.forms.questions import CommentForm, RulingForm
@@ -390,6 +391,7 @@ def _chosen(request: ConsoleRequest, item: InboxItem, ask: Ask | None) -> dict[s
         **_undecidable(item),
         **asked_back(request, item),
         **ask_back(request, item),
+        **doubted(request.person.tenant_id, item),
         **_approved(item),
         **_preview(item),
         **_replaced(item),

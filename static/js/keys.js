@@ -23,19 +23,47 @@ function move(step) {
   links[next].focus();
 }
 
+const focus = (selector) => document.querySelector(selector)?.focus();
+// A rejection needs a reason: the list of reasons first, unless one is chosen or typed.
+function reject() {
+  const form = document.getElementById("decision");
+  const reasons = form?.querySelector("select[name=preset]");
+  const reason = form?.querySelector("[name=reason]");
+  if (reasons && !reasons.value && !reason?.value.trim()) reasons.focus();
+  else focus("[data-key=r]");
+}
+// The arguments to edit; of a form that a tool asks for, its first field.
+function edit() {
+  const shown = "#decision :is(input, select, textarea):not([type=hidden])";
+  focus(document.querySelector("[data-key=e]") ? "[data-key=e]" : shown);
+}
+// All calls that are alike: to their page, and there all of them.
+function all() {
+  (document.querySelector("[data-select-all]") ?? document.querySelector("[data-key=X]"))?.click();
+}
+
 const KEYS = {
   "?": () => help?.showModal(),
   "/": () => document.querySelector("[data-search]")?.focus(),
   j: () => move(1),
   k: () => move(-1),
-  a: () => document.querySelector("[data-key=a]")?.focus(),
-  r: () => document.querySelector("[data-key=r]")?.focus(),
-  e: () => document.querySelector("[data-key=e]")?.focus(),
+  a: () => focus("[data-key=a]"),
+  r: reject,
+  e: edit,
   s: () => document.querySelector("[data-key=s]")?.click(),
   u: () => document.querySelector("[data-undo]:not([hidden]) [data-key=u]")?.click(),
   x: () => document.activeElement?.closest("tr")?.querySelector("input[type=checkbox]")?.click(),
-  X: () => document.querySelector("[data-select-all]")?.click(),
+  X: all,
 };
+
+// Enter in the list of reasons rejects with the chosen one, or goes on to the box for one of one's own.
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || !on() || !event.target.matches("#decision select[name=preset]")) return;
+  event.preventDefault();
+  const form = event.target.form;
+  if (event.target.value) form.querySelector("[data-key=r]").click();
+  else form.querySelector("[name=reason]").focus();
+});
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
@@ -86,6 +114,14 @@ for (const form of document.querySelectorAll("form[data-autosubmit]")) {
     if (event.target.matches("select")) form.requestSubmit();
   });
 }
+// The focus goes into a form that is folded out.
+document.addEventListener(
+  "toggle",
+  (event) => {
+    if (event.target.matches("details[open]")) event.target.querySelector(":scope form :is(textarea, select)")?.focus();
+  },
+  true,
+);
 // Opens confirmations as dialogs. Without scripts, the link leads to a page with the same form.
 document.addEventListener("click", (event) => {
   const opener = event.target.closest("[data-dialog]");

@@ -167,6 +167,19 @@ function age() {
     if (element.textContent !== text) element.textContent = text;
   }
 }
+// Beside the exact moment in UTC, that of whoever looks.
+const LOCAL = new Intl.DateTimeFormat(document.documentElement.lang || undefined, {
+  dateStyle: "medium",
+  timeStyle: "medium",
+});
+const ZONE = new Intl.DateTimeFormat().resolvedOptions().timeZone;
+function local() {
+  for (const element of document.querySelectorAll("time[title]:not([data-local])")) {
+    element.dataset.local = "";
+    const moment = Date.parse(element.dateTime);
+    if (moment && ZONE !== "UTC") element.title = `${LOCAL.format(moment)} (${ZONE}), ${element.title}`;
+  }
+}
 // Updates running clocks every second, or every ten seconds for people who prefer reduced motion.
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const SPANS = [
@@ -192,6 +205,7 @@ let seconds = 0;
 setInterval(() => {
   if (document.hidden) return;
   age();
+  local();
   seconds += 1;
   if (!calm.matches || seconds % 10 === 0) run();
 }, 1000);

@@ -56,6 +56,8 @@ def test_each_tile_leads_to_a_list_of_as_many_as_it_says(tenant: Any, sign_in: L
     for state in ("finished", "finished", "finished-error", "cancelled"):
         left = make_task(other, tool, state=state, waiter="w")
         callers.leave(left.id, "w", actor=WORKER)
+    left = make_task(other, tool, state="input_required", question=make_question(audience=Audience.CLIENT), waiter="w")
+    callers.leave(left.id, "w", actor=WORKER)
     paused = make_task(context, make_tool(off))
     Server.objects.filter(pk=off.pk).update(enabled=False)
     for audience, count in ((Audience.CLIENT, 1), (Audience.OPERATOR, 2), (Audience.EITHER, 1)):
@@ -71,8 +73,8 @@ def test_each_tile_leads_to_a_list_of_as_many_as_it_says(tenant: Any, sign_in: L
     client = sign_in(make_person(Role.APPROVER, tenant))
     found = tiles(client.get("/").content.decode())
     assert {name: figure for name, (figure, _) in found.items() if name != "Longest wait"} == {
-        "Queued": "5", "Working": "2", "Needs a person": "4", "Outcome unknown": "1", "Waiting for client": "1",
-        "Not fetched": "3", "Went wrong in 24 h": "7", "Workers alive": "2",
+        "Queued": "5", "Working": "2", "Needs a person": "4", "Outcome unknown": "1", "Waiting for client": "2",
+        "Abandoned": "1", "Not fetched": "3", "Went wrong in 24 h": "7", "Workers alive": "2",
     }  # fmt: skip
     for name, (figure, address) in found.items():
         page = client.get(address).content.decode()

@@ -1,6 +1,9 @@
-"""A full inbox by the keyboard: how many keys ten approvals and a group of forty take."""
+"""A full inbox by the keyboard: how many keys ten approvals, a group of forty and a hundred mixed
+cards take, and when a second browser sees a decision."""
 
 from __future__ import annotations
+
+import re
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -19,6 +22,7 @@ OPEN = (
     "SELECT question.id FROM question JOIN task ON task.id = task_id"
     " WHERE public_id = ANY (%s) AND question.state = 'open' ORDER BY question.id"
 )
+OF_TASKS = OPEN.replace("question.id", "public_id, question.id", 1)
 APPROVED = "SELECT count(*) FROM decision WHERE question_id = ANY (%s) AND verdict = 'approve'"
 
 
@@ -89,6 +93,114 @@ def test_forty_calls_that_are_alike_are_one_decision(hub: RunningHub, visits: Vi
         assert hub.sql(APPROVED, [questions]) == [(39,)]
         print(f"thirty-nine of forty: {keys.count} keys")
         assert keys.count <= 10
+    finally:
+        for task in tasks:
+            agent.cancel(task)
+
+
+# Long arguments, so that a call is decided by itself; the version, which a row and a search read, first.
+ALONE = {"note": "n" * 4_200}
+
+
+def kinds() -> list[str]:
+    """A hundred cards as they come on a busy day: every second one is of a group of forty."""
+    others = ["approve"] * 20 + ["reject"] * 15 + ["form"] * 15 + ["skip"] * 10
+    mixed = [others[n * 7 % 60] for n in range(60)]
+    return [kind for n in range(40) for kind in ("alike", mixed[n])] + mixed[40:]
+
+
+@pytest.mark.timeout(400)
+def test_a_hundred_mixed_cards_take_at_most_250_keys(hub: RunningHub, visits: Visits, agent: Client) -> None:
+    """Approvals, rejections with a reason, forms that are filled in, skips, and forty calls that are alike."""
+    version = "7.1.8"
+    tasks = []
+    for n, kind in enumerate(kinds()):
+        call = {"version": f"{version}.{n}", "service": f"s{n}" if kind == "alike" else "checkout"}
+        asks = {} if kind == "alike" else ALONE
+        place = "staging" if kind == "form" else "production"
+        tasks.append(agent.create("deploy", {**call, "environment": place, **asks}, caps=TASKS))
+    wait_until(lambda: len(hub.sql(OPEN, [tasks])) == len(tasks), "open questions")
+    found = hub.sql(OF_TASKS, [tasks])
+    cards = [(kind, task, dict(found)[task]) for kind, task in zip(kinds(), tasks, strict=True)]
+    by_id = {question: kind for kind, _, question in cards}
+    of = {kind: [q for found, _, q in cards if found == kind] for kind in set(by_id.values())}
+    try:
+        page = visits.of("approver")
+        go(page, f"/inbox/?q={version}")
+        keys, told = Keys(page), dict.fromkeys(of, 0)
+        keys.press("j", "Enter")
+        seen: set[int] = set()
+        together = False
+        while len(seen) < len(cards):
+            page.wait_for_url(lambda url: open_question(url) not in {0, *seen})
+            now = open_question(page.url)
+            kind = by_id[now]
+            if kind == "alike":
+                if not page.url.split("?")[0].endswith("/alike"):
+                    keys.press("X")
+                    page.wait_for_url("**/alike?*")
+                expect(page.locator("[data-selected]")).to_have_text("0 of 40 selected")
+                together = True
+                seen.update(of["alike"])
+            else:
+                seen.add(now)
+            before = keys.count
+            keys.rested()
+            match kind:
+                case "alike":
+                    keys.press("X", "a", "Enter")
+                case "approve":
+                    keys.press("a", "Enter")
+                case "reject":
+                    keys.press("r", "ArrowDown", "Enter")
+                case "form":
+                    keys.press("e", "Space", "a", "Enter")
+                case "skip":
+                    keys.press("s")
+            told[kind] += keys.count - before
+        wait_until(lambda: hub.sql(APPROVED, [of["approve"] + of["alike"]]) == [(60,)], "the approvals")
+        rejected = "SELECT count(*) FROM decision WHERE question_id = ANY (%s) AND verdict = 'reject' AND reason <> ''"
+        assert hub.sql(rejected, [of["reject"]]) == [(15,)]
+        answered = "SELECT count(*) FROM question WHERE id = ANY (%s) AND state = 'answered'"
+        assert hub.sql(answered, [of["form"]]) == [(15,)]
+        assert together
+        assert len(hub.sql(OPEN, [[task for kind, task, _ in cards if kind == "skip"]])) == 10
+        print(f"a hundred mixed cards: {keys.count} keys, {told}")
+        assert keys.count <= 250
+    finally:
+        for _, task, _ in cards:
+            agent.cancel(task)
+
+
+def open_question(url: str) -> int:
+    """The id of the question whose page has this address; 0 if it is no such page."""
+    found = re.search(r"/inbox/(\d+)/", url)
+    return int(found[1]) if found else 0
+
+
+def test_a_decision_is_seen_by_a_second_browser_at_once(hub: RunningHub, visits: Visits, agent: Client) -> None:
+    tasks, questions = deploys(hub, agent, 2)
+    try:
+        other = visits.of("admin")
+        go(other, f"/inbox/?queue=all&q={VERSION}")
+        row = other.locator(f"#question-{questions[0]}")
+        expect(row).to_be_visible()
+        other.evaluate(
+            """id => new MutationObserver(() => {
+                if (!document.getElementById(id)) document.documentElement.dataset.goneAt ??= Date.now();
+            }).observe(document.body, { childList: true, subtree: true })""",
+            f"question-{questions[0]}",
+        )
+        page = visits.of("approver")
+        go(page, f"/inbox/{questions[0]}/")
+        keys = Keys(page)
+        keys.rested()
+        page.evaluate("document.addEventListener('submit', () => { window.decidedAt = Date.now(); }, true)")
+        keys.press("a", "Enter")
+        other.wait_for_function("() => document.documentElement.dataset.goneAt")
+        took = int(other.evaluate("document.documentElement.dataset.goneAt")) - page.evaluate("window.decidedAt")
+        print(f"a decision is seen by a second browser after {took} ms")
+        assert took < 5_000  # within a second on a quiet machine
     finally:
         for task in tasks:
             agent.cancel(task)

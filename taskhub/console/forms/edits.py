@@ -31,6 +31,8 @@ class EditForm(forms.Form):
     """Changes arguments of a call. After validation, `arguments` has all arguments of the call. Inputs are named `f0`,
     `f1`, …"""
 
+    focus = "f0"
+    """The field that has the focus when the form opens."""
     reason = forms.CharField(
         required=False,
         max_length=1_000,

@@ -196,6 +196,8 @@ class AlikeForm(DecisionForm):
 class BlockForm(forms.Form):
     """Rejects a call and blocks its tool for its client. The reason is that of both."""
 
+    focus = "reason"
+    """The field that has the focus when the form opens."""
     reason = forms.CharField(
         max_length=1_000,
         label="Reason",
@@ -232,6 +234,8 @@ class AskBackForm(forms.Form):
 class HandOverForm(forms.Form):
     """Hands a question over to a person or a group that may answer it: `people` and `groups` are their names."""
 
+    focus = "to"
+    """The field that has the focus when the form opens."""
     to = forms.ChoiceField(
         label="To", error_messages={"required": "Choose a person or a group.", "invalid_choice": "Choose one of these."}
     )

@@ -37,7 +37,7 @@ from taskhub.protocol import registry
 TAB_WORDS = {"": "All"} | {tab: outcome_word(tab) for tab in listing.TABS}
 RARE = ("denied",)
 """Tabs that are shown only while there is something in them."""
-PART_WORDS = WAITING | {"unfetched": "Not fetched", "errors": "Failed or tool error"}
+PART_WORDS = WAITING | {"abandoned": "Abandoned", "unfetched": "Not fetched", "errors": "Failed or tool error"}
 """Words of tabs that are shown only while they are selected, by a link on another page."""
 AGES = {"1h": timedelta(hours=1), "24h": timedelta(days=1), "7d": timedelta(days=7), "30d": timedelta(days=30)}
 AGE_WORDS = {

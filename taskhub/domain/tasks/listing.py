@@ -40,12 +40,13 @@ PARTS: Final = {
     "people": "input_required",
     "client": "input_required",
     "unknown": "input_required",
+    "abandoned": "finished",
     "unfetched": "finished",
     "errors": "error",
 }
 """Tabs that are shown only while selected, each with the tab on its right: tasks that wait for people, tasks that wait
-for their client, tasks whose outcome is unknown and waits for a ruling, plain calls whose caller left and has not
-fetched the result, and what went wrong (`error` and `faulted`)."""
+for their client, tasks whose outcome is unknown and waits for a ruling, plain calls that go on although their caller
+left, those whose caller left and has not fetched the result, and what went wrong (`error` and `faulted`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +192,8 @@ def tab_counts(tenant_id: int, wanted: TaskFilter) -> tuple[TabCount, ...]:
         part = {"errors": counts["error"] + counts["faulted"]}
     elif wanted.tab == "unfetched":
         part = {"unfetched": _UNFETCHED(**given, most=COUNTED + 1)}
+    elif wanted.tab == "abandoned":
+        part = {"abandoned": _ABANDONED(**given, most=COUNTED + 1)}
     elif wanted.tab == "unknown":
         part = {"unknown": _UNRULED(**given, most=COUNTED + 1)}
     elif wanted.tab in PARTS:
@@ -231,7 +234,7 @@ def searched(text: str) -> list[str]:
 def _tab(wanted: TaskFilter) -> dict[str, object]:
     """The conditions of the selected tab, as parameters of the statements; `None` for a condition that does not
     apply."""
-    others = dict.fromkeys(("error", "errors", "ended_as", "people", "unruled", "unfetched"))
+    others = dict.fromkeys(("error", "errors", "ended_as", "people", "unruled", "unfetched", "abandoned"))
     return {"state": wanted.tab or None, **others, **_TABS.get(wanted.tab, {})}
 
 
@@ -283,6 +286,7 @@ _COUNTS = statements.many("tab_counts", tuple[str, int])
 _WAITING = statements.one("waiting_count", int)
 _UNRULED = statements.one("unruled_count", int)
 _UNFETCHED = statements.one("unfetched_count", int)
+_ABANDONED = statements.one("abandoned_count", int)
 _TABS: Final[dict[str, dict[str, object]]] = {
     "finished": {"error": False},
     "error": {"state": "finished", "error": True, "ended_as": ""},
@@ -292,6 +296,7 @@ _TABS: Final[dict[str, dict[str, object]]] = {
     "client": {"state": "input_required", "people": False},
     "unknown": {"state": "input_required", "unruled": True},
     "unfetched": {"state": None, "unfetched": True},
+    "abandoned": {"state": None, "abandoned": True},
     "errors": {"state": None, "errors": True},
 }
 """The conditions of the tabs that are not just a state."""

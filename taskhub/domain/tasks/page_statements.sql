@@ -27,6 +27,10 @@ EXISTS (SELECT FROM question AS q WHERE q.task_id = t.id AND q.closed_at IS NULL
 /* fragment: not_fetched
 (t.left_at IS NOT NULL AND t.state IN ('finished', 'faulted'))
 */
+-- A plain call that goes on although its caller has left.
+/* fragment: abandoned
+(t.left_at IS NOT NULL AND t.state IN ('queued', 'working', 'input_required'))
+*/
 /* fragment: in_tab
 (:state IS NULL OR t.state = :state)
     AND (:error IS NULL OR t.is_error = :error)
@@ -35,6 +39,7 @@ EXISTS (SELECT FROM question AS q WHERE q.task_id = t.id AND q.closed_at IS NULL
     AND (:people IS NULL OR {for_people} = :people)
     AND (:unruled IS NULL OR {unruled} = :unruled)
     AND (:unfetched IS NULL OR {not_fetched} = :unfetched)
+    AND (:abandoned IS NULL OR {abandoned} = :abandoned)
 */
 -- Every word is somewhere in what a row of the list shows, or is the beginning of the id. Arguments are searched as the
 -- row has them, `name: value`, with or without the blank.
@@ -67,7 +72,7 @@ CASE WHEN t.state <> 'input_required' THEN ''
 -- read fresh: task_page(tenant bigint, above bigint, tool text, context bigint,
 --     since timestamptz, until timestamptz, by_end boolean,
 --     words text[], state text, error boolean, errors boolean, ended_as text, people boolean, unruled boolean,
---     unfetched boolean,
+--     unfetched boolean, abandoned boolean,
 --     before bigint, given int, most int) -> list[TaskRow]
 SELECT {task_row}
 FROM task AS t JOIN auth_context AS c ON c.id = t.context_id
@@ -80,7 +85,7 @@ LIMIT :most;
 -- read fresh: found_tasks(tenant bigint, above bigint, tool text, context bigint,
 --     since timestamptz, until timestamptz, by_end boolean,
 --     words text[], state text, error boolean, errors boolean, ended_as text, people boolean, unruled boolean,
---     unfetched boolean,
+--     unfetched boolean, abandoned boolean,
 --     most int) -> _Found
 -- The number of tasks in each tab, and the ids of the first tasks of the selected one, with one search for the text.
 WITH hit AS MATERIALIZED (
@@ -176,6 +181,12 @@ SELECT count(*) FROM (
     SELECT FROM task AS t WHERE {countable} AND {not_fetched} ORDER BY t.id DESC LIMIT :most
 ) AS counted;
 
+-- read fresh: abandoned_count(tenant bigint, above bigint, tool text, context bigint,
+--     since timestamptz, until timestamptz, by_end boolean, most int) -> int
+SELECT count(*) FROM (
+    SELECT FROM task AS t WHERE {countable} AND {abandoned} ORDER BY t.id DESC LIMIT :most
+) AS counted;
+
 -- The numbers of the overview
 
 -- read fresh: numbers(tenant bigint, most int) -> Numbers
@@ -192,6 +203,7 @@ SELECT (SELECT count(*) FROM task AS t WHERE t.tenant_id = :tenant AND t.state =
        (SELECT count(*) FROM (
            SELECT FROM task AS t WHERE t.tenant_id = :tenant AND {not_fetched} ORDER BY t.id DESC LIMIT :most
        ) AS counted) AS unfetched,
+       (SELECT count(*) FROM task AS t WHERE t.tenant_id = :tenant AND {abandoned}) AS abandoned,
        (SELECT count(*) FROM worker AS w WHERE th_alive(w)) AS live_workers,
        (SELECT count(*) FROM server AS s WHERE s.tenant_id = :tenant AND s.enabled) AS servers,
        (SELECT count(*) FROM tool AS o JOIN server AS s ON s.id = o.server_id

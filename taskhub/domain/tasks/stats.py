@@ -28,6 +28,7 @@ class Numbers:
     waiting_client: int
     unruled: int
     unfetched: int
+    abandoned: int
     live_workers: int
     servers: int
     tools: int

@@ -12,7 +12,7 @@
    there after the sign-in (all in test_failed_requests.py).
 8. Focus lands in the form that was opened.
 9. Servers can be edited and removed. ("What would the rules say" of a call: tests/console/test_rule_calls.py; of one
-   that is run again, by a form made from its tool's schema: tests/console/test_rerun_page.py. No page tries a tool yet.)
+   that is run again, by a form of its schema: tests/console/test_rerun_page.py. No page tries a tool yet.)
 10. Overview: needs a decision, failing now, waiting longest, abandoned, never fetched.
 """
 

@@ -172,7 +172,7 @@ def _state(card: Card) -> State | None:
         said = "" if item is None else _said(card, of_person(person, door=Door.SLACK), item)
     if item is None:
         return None
-    asking = item.asking
+    asking, decidable = item.asking, not said and item.kind is QuestionKind.APPROVAL
     return State(
         notice=card.public_id,
         kind=card.kind,
@@ -188,8 +188,8 @@ def _state(card: Card) -> State | None:
         task=item.public_id,
         key=item.key,
         is_open=item.state is QuestionState.OPEN,
-        approve=not said and asking.by_word and bool(asking.sentence),
-        reject=not said,
+        approve=decidable and asking.by_word and bool(asking.sentence),
+        reject=decidable,
         said=said,
     )
 

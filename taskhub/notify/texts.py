@@ -14,8 +14,23 @@ BEGINS: Final = {
     "approval.asked": "Decide",
     "approval.reminded": "Still waiting",
     "approval.undecidable": "Nobody can decide",
+    "question.asked": "Answer",
+    "server.unauthorized": "Authorize",
+    "outcome.unknown": "Say what happened",
 }
-"""How a message about one approval begins, by the kind of news."""
+"""How a message about one question begins, by the kind of news."""
+
+
+def title_of(kind: str, sentence: str, tool: str, server: str) -> str:
+    """What will happen, as the rule's sentence says it, or else what is asked, by the kind of news."""
+    match kind:
+        case "question.asked":
+            return f"A question of {tool}"
+        case "server.unauthorized":
+            return f"The server {server}"
+        case "outcome.unknown":
+            return f"Nobody knows whether {tool} ran"
+    return sentence or f"A call of {tool}"
 
 
 def visible(text: str, most: int = MAX_TITLE) -> str:

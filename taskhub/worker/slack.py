@@ -20,6 +20,7 @@ from taskhub.lib.lanes import Lanes
 from taskhub.notify.slack.listening import Listener, Press, Reply
 from taskhub.notify.slack.sending import Answer, Sender, Slack
 from taskhub.notify.slack.writing import APPROVE, Shown, Written, confirmation, news, reason_view, trial
+from taskhub.notify.texts import title_of
 from taskhub.worker.people import ToPeople
 
 DRAWN: Final = 4
@@ -147,7 +148,7 @@ def _shown(state: State) -> Shown:
     return Shown(
         id=state.notice,
         kind=state.kind,
-        title=told(state.sentence) or f"A call of {state.tool}",
+        title=title_of(state.kind, told(state.sentence), state.tool, state.server),
         tool=state.tool,
         server=state.server,
         client=state.client,

@@ -11,6 +11,7 @@ from django.test import Client
 
 from taskhub.core.states import Role
 from taskhub.domain.notices.addresses import CONFIRMATIONS, TRIALS, confirm_token, stop_token
+from taskhub.domain.notices.kinds import PERSONAL
 from taskhub.store.models import Event, Membership, Notice, NoticeAddress, NoticeChoices, Tenant
 from tests.console.admin import browser, words
 from tests.factories import make_person
@@ -72,7 +73,7 @@ def test_everybody_chooses_their_own(tenant: Tenant) -> None:
         person = browser(make_person(role, tenant))
         assert "What, and when" in page_of(person)
         page = page_of(person)
-        assert ("does not include approving" in page) == (role not in (Role.APPROVER, Role.ADMIN))
+        assert ("does not include answering" in page) == (role in (Role.VIEWER, Role.AUDITOR))
     assert Client().get(PAGE)["Location"] == "/accounts/login/?next=%2Faccounts%2Fnotifications%2F"
 
 
@@ -121,7 +122,7 @@ def test_an_address_is_asked_and_not_used_before(ada: Client) -> None:
 def test_who_never_chose_is_told_of_everything(ada: Client) -> None:
     give(ada, "ada@example.com")
     row = NoticeChoices.objects.get()
-    assert (set(row.kinds), row.pace) == ({"approval.asked", "approval.reminded", "approval.undecidable"}, "soon")
+    assert (set(row.kinds), row.pace) == (set(PERSONAL), "soon")
 
 
 BAD_ADDRESSES = (
@@ -241,9 +242,9 @@ def test_what_was_sent_is_listed(ada: Client, tenant: Tenant) -> None:
         )
     Notice.objects.create(**base, public_id="msg_3", event_id=3, message="msg_3", attempts=2, problem="No answer")
     page = page_of(ada)
-    assert "About 3 approvals Mail · msg_0" in page
+    assert "About 3 questions Mail · msg_0" in page
     assert "Delivered" in page
-    assert "About an approval Mail · msg_3" in page
+    assert "About a question Mail · msg_3" in page
     assert "No answer" in page
     other = browser(make_person("approver", tenant))
     assert "msg_0" not in page_of(other)

@@ -163,6 +163,6 @@ def _page(
         "log": [(row, WORDS[Channel(row.channel)]) for row in control.own_messages(request.caller)],
         "newest": LOGGED,
         "hours": CONFIRM_HOURS,
-        "can_decide": request.caller.may("question.approve"),
+        "can_decide": request.caller.may("question.answer"),
     }
     return render(request, "console/notifications.html", context, status=status)

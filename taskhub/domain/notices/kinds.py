@@ -46,9 +46,21 @@ APART: Final = (CONFIRM, TRIAL)
 UNDECIDABLE: Final = "approval.undecidable"
 """The kind of the message to administrators about an approval that too few people can decide."""
 
+QUESTION: Final = "question.asked"
+"""The kind of the message about a question of a tool that people may answer."""
+
+AUTHORIZATION: Final = "server.unauthorized"
+"""The kind of the message about a call that waits until somebody authorizes its server."""
+
+OUTCOME: Final = "outcome.unknown"
+"""The kind of the message about a call of which nobody knows whether it ran."""
+
 PERSONAL: Final[dict[str, str]] = {
     Kind.ASKED: "An approval waits for me",
     Kind.REMINDED: "A reminder: nobody has decided an approval that waits for me",
+    QUESTION: "A tool asks something that I may answer",
+    AUTHORIZATION: "A server that I may authorize has to be authorized, or authorized again",
+    OUTCOME: "Nobody knows whether a tool ran, and I may rule on it",
     UNDECIDABLE: "An approval is asked for that nobody can decide, or too few people",
 }
 """What people may choose to be told, in words. The last is for administrators."""
@@ -64,7 +76,7 @@ _KINDS: Final = {
 }
 ACTIONS: Final = ("question.asked", "question.undecided", *_KINDS)
 """The actions of events that a notice may tell of."""
-PERSONAL_ACTIONS: Final = ("question.asked", "question.reminded")
+PERSONAL_ACTIONS: Final = ("question.asked", "question.passed.on", "question.reminded")
 """The actions of events that people may be told of."""
 
 
@@ -79,3 +91,11 @@ def kind_of(action: str, after: dict[str, Any] | None) -> Kind | None:
     if action == "question.undecided":
         return Kind.ESCALATED if said.get("otherwise") == "escalate" else Kind.EXPIRED
     return _KINDS.get(action)
+
+
+def personal_kind_of(action: str, after: dict[str, Any] | None) -> str | None:
+    """The kind of news for people that an event is; `None` if it is none. Whom it concerns, the question says."""
+    if action == "question.reminded":
+        return Kind.REMINDED
+    asked = str((after or {}).get("kind"))
+    return {"approval": Kind.ASKED, "authorization": AUTHORIZATION, "outcome": OUTCOME}.get(asked, QUESTION)

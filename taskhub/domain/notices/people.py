@@ -23,7 +23,7 @@ from taskhub.domain.feed.reading import FeedEvent, begin_feed, read_feed
 from taskhub.domain.notices.cards import CHANGING, changed_of
 from taskhub.domain.notices.channels import Channel, channels_on, is_on
 from taskhub.domain.notices.choices import Choices, leaves_at, lock_addresses
-from taskhub.domain.notices.kinds import APART, CONFIRM, PERSONAL_ACTIONS, TRIAL, UNDECIDABLE, Kind, kind_of
+from taskhub.domain.notices.kinds import APART, CONFIRM, PERSONAL_ACTIONS, TRIAL, UNDECIDABLE, Kind, personal_kind_of
 from taskhub.domain.notices.outbox import LEASE_SECONDS, MAX_ANSWER, Delivered, pause
 from taskhub.domain.notices.queueing import new_id
 from taskhub.lib import jsonx
@@ -42,7 +42,7 @@ COUNTED: Final = 10_000
 """Messages that wait on a channel and are counted for figures."""
 
 _OVER: Final = "Not sent: it no longer waits for you, or you no longer want such messages"
-_SAID_SINCE: Final = "Not sent: a later one in the same message is about the same approval"
+_SAID_SINCE: Final = "Not sent: a later one in the same message is about the same question"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +120,10 @@ class _Begun:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """An approval that waits for the person, as a message tells of it. `sentence` is what the rule says will happen, as
-    (text, whether the text is a value of the call); `by_word`: whether nothing is needed of who approves it but their
-    word: no second factor, no name to be typed, no preview to be seen. `mine`: whether it waits for this person."""
+    """A question that waits for the person, mostly an approval, as a message tells of it by `kind`. `sentence` is what
+    the rule says will happen, as (text, whether the text is a value of the call); `by_word`: whether nothing is needed of
+    who approves it but their word: no second factor, no name to be typed, no preview to be seen. `mine`: whether it waits
+    for this person."""
 
     notice_id: int
     public_id: str
@@ -243,14 +244,15 @@ def begin_telling() -> None:
 def _queue(events: Sequence[FeedEvent]) -> None:
     if is_on(Channel.SLACK):
         changed_of([event.task_id for event in events if event.task_id and event.action in CHANGING])
-    events = [event for event in events if event.action in PERSONAL_ACTIONS]
-    kinds = {event.id: kind for event in events if (kind := kind_of(event.action, event.after)) is not None}
+    kinds = {
+        event.id: personal_kind_of(event.action, event.after) for event in events if event.action in PERSONAL_ACTIONS
+    }
     if not kinds:
         return
-    asked = [event for event, kind in kinds.items() if kind is Kind.ASKED]
-    whom = {"roles": _deciders(), "channels": channels_on(), "most": MAX_WAITING}
-    wanting = _WANTING(events=list(kinds), **whom)
-    stuck = _ADMINS(events=asked, admins=_admins(), kind=UNDECIDABLE, **whom)
+    asked = [event for event, kind in kinds.items() if kind == Kind.ASKED]
+    roles, where = _by_role(), {"channels": channels_on(), "most": MAX_WAITING}
+    wanting = _WANTING(events=list(kinds), **roles, **where)
+    stuck = _ADMINS(events=asked, roles=roles["roles"], admins=_admins(), kind=UNDECIDABLE, **where)
     told = {
         **{
             (one.event_id, one.user_id, one.channel): (kinds[one.event_id], one)
@@ -300,7 +302,7 @@ def _taken(channel: Channel, reader: _Reader, now: datetime) -> TakenMessage | N
     notices = _OF_MESSAGE(**who, channel=channel, message=reader.message, most=MAX_IN_MESSAGE)
     approvals: list[Approval] = []
     if not apart:
-        told = _TELL(**who, notices=notices, roles=_deciders(), admins=_admins(), kind=UNDECIDABLE)
+        told = _TELL(**who, notices=notices, **_by_role(), admins=_admins(), kind=UNDECIDABLE)
         waits = {one.notice_id: kind for one in told if (kind := one.told_as(reader.kinds))}
         latest = {one.question_id: one for one in told if one.notice_id in waits}
         approvals = [_approval(waits[one.notice_id], one) for one in latest.values()]
@@ -370,8 +372,13 @@ def _skip(notices: Sequence[int], why: str) -> None:
         _SKIP(notices=list(notices), why=why)
 
 
-def _deciders() -> list[str]:
-    return list(roles_with("question.approve"))
+def _by_role() -> dict[str, list[str]]:
+    """Who decides approvals, answers questions, and authorizes servers for everyone."""
+    return {
+        "roles": list(roles_with("question.approve")),
+        "answerers": list(roles_with("question.answer")),
+        "managers": list(roles_with("server.manage")),
+    }
 
 
 def _admins() -> list[str]:

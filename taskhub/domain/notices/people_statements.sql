@@ -1,10 +1,11 @@
 -- News for people: what they want, and notices on the channels that reach them.
 -- The format: taskhub/store/statements.py.
 
--- Whether the person can decide an open approval now: as `obstacle` in domain/questions/statements.sql has it, for many
--- people at once. Columns: m (membership), u (auth_user), q (question).
-/* fragment: may_decide
-q.kind = 'approval' AND q.closed_at IS NULL AND u.is_active AND m.role = any(:roles)
+-- Whether the person can decide an open approval now, or answer another question that is for people alone: as
+-- `obstacle` in domain/questions/statements.sql has it, for many people at once.
+-- Columns: m (membership), u (auth_user), q (question).
+/* fragment: may_approve
+m.role = any(:roles)
     AND (q."group" = '' OR q."group" = any(m.groups)
          OR EXISTS (SELECT FROM absence AS s WHERE s.deputy_id = m.id AND s.until > statement_timestamp())
          AND th_acts_for(q.id, m.user_id) IS NOT NULL)
@@ -15,6 +16,14 @@ q.kind = 'approval' AND q.closed_at IS NULL AND u.is_active AND m.role = any(:ro
                   OR q.params #>> '{decided,not_requester}' = 'true'
                   OR q.called_at < greatest(m.granted_at, m.governed_at) THEN th_barred(q.id, m.user_id) = ''
              ELSE true END
+*/
+/* fragment: may_decide
+q.closed_at IS NULL AND u.is_active AND CASE
+    WHEN q.kind = 'approval' THEN {may_approve}
+    WHEN q.audience <> 'operator' OR m.role <> all(:answerers) THEN false
+    WHEN q.kind <> 'authorization' THEN true
+    WHEN q.params ->> 'everyone' = 'true' THEN m.role = any(:managers)
+    ELSE coalesce(q.params ->> 'user' = m.user_id::text, true) END
 */
 
 -- Whether fewer people can decide an open approval than have still to: as `approvers_left` in
@@ -59,7 +68,8 @@ WHERE c.name = :consumer AND (n.xid, n.id) > (c.xid, c.event_id)
       SELECT FROM notice_address AS a JOIN notice_choices AS g ON g.membership_id = a.choices_id
       WHERE a.channel = any(:channels) AND a.address <> '' AND cardinality(g.kinds) > 0);
 
--- read: wanting_people(events bigint[], roles text[], channels text[], most int) -> list[_Wanting]
+-- read: wanting_people(events bigint[], roles text[], answerers text[], managers text[], channels text[], most int)
+--     -> list[_Wanting]
 -- Those who want to be told of the event and can decide what it asks, with each channel that reaches them. Where `most`
 -- wait for one already, none is queued: the inbox has them.
 SELECT e.id AS event_id, e.tenant_id, m.user_id, a.channel, q.id AS question_id, g.kinds
@@ -169,8 +179,8 @@ WHERE n.user_id = :user AND n.tenant_id = :tenant AND n.channel = :channel AND n
   AND (n.lease_until IS NULL OR n.lease_until < statement_timestamp())
 ORDER BY n.id LIMIT :most;
 
--- read: approvals_in(notices bigint[], tenant bigint, user bigint, roles text[], admins text[], kind text)
---     -> list[_Told]
+-- read: approvals_in(notices bigint[], tenant bigint, user bigint, roles text[], answerers text[], managers text[],
+--     admins text[], kind text) -> list[_Told]
 -- What notices tell, as it stands now. `mine`: whether it waits for the person; `stuck`, of a notice that says so:
 -- whether still too few people can decide it, and the person is an administrator.
 SELECT n.id AS notice_id, n.public_id, n.kind, q.id AS question_id, t.public_id AS task, q.key, t.tool_name AS tool,

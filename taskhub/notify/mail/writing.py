@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from django.template.loader import render_to_string
 
-from taskhub.notify.texts import BEGINS, MAX_NAME, visible
+from taskhub.notify.texts import BEGINS, MAX_NAME, title_of, visible
 
 LISTED: Final = 20
 """Calls that one mail tells of; of further ones it says how many they are."""
@@ -20,7 +20,8 @@ MAX_SUBJECT: Final = 150
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An approval that a mail tells of. `sentence` is what the rule says will happen; without one it is empty."""
+    """A question that a mail tells of, mostly an approval. `sentence` is what the rule says will happen; without one it
+    is empty."""
 
     kind: str
     sentence: str
@@ -40,7 +41,12 @@ class Item:
     @property
     def title(self) -> str:
         """What will happen, or which tool is called."""
-        return self.sentence or f"A call of {self.tool}"
+        return title_of(self.kind, self.sentence, self.tool, self.server)
+
+    @property
+    def is_approval(self) -> bool:
+        """Whether somebody is to approve a call."""
+        return self.kind.startswith("approval.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +77,7 @@ def news(items: Sequence[Item], hub: Hub) -> Written:
     elif all(item.kind == "approval.undecidable" for item in items):
         subject = f"Nobody can decide {len(items)} approvals"
     else:
-        subject = f"{len(items)} approvals wait for a decision"
+        subject = _number(items)
     zone = ZoneInfo(hub.zone)
     rows = [
         {
@@ -82,7 +88,14 @@ def news(items: Sequence[Item], hub: Hub) -> Written:
         }
         for item in told
     ]
-    return _written("news", subject, hub, {"rows": rows, "number": len(items), "more": len(items) - len(told)})
+    context = {"rows": rows, "number": len(items), "words": _number(items), "more": len(items) - len(told)}
+    return _written("news", subject, hub, context)
+
+
+def _number(items: Sequence[Item]) -> str:
+    if all(item.is_approval for item in items):
+        return f"{len(items)} approvals wait for a decision"
+    return f"{len(items)} questions wait for you"
 
 
 def confirmation(url: str, hours: int, hub: Hub) -> Written:

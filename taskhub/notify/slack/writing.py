@@ -64,7 +64,7 @@ class Written:
 
 
 def news(cards: Sequence[Shown], more: int, inbox_url: str) -> Written:
-    """The message about approvals. `more`: how many wait besides; `inbox_url`: where they are."""
+    """The message about what waits. `more`: how many wait besides; `inbox_url`: where they are."""
     blocks: list[Block] = []
     for card in cards:
         if blocks:
@@ -73,8 +73,8 @@ def news(cards: Sequence[Shown], more: int, inbox_url: str) -> Written:
     if more:
         blocks += [{"type": "divider"}, _small([f"And {more} more, in the inbox."]), _actions([_link(inbox_url)])]
     number = len(cards) + more
-    first = f"{_begins(cards[0])}: {visible(cards[0].title)}" if cards else "No approval waits."
-    text = first if number == 1 or not cards else f"{number} approvals"
+    first = f"{_begins(cards[0])}: {visible(cards[0].title)}" if cards else "Nothing waits."
+    text = first if number == 1 or not cards else f"{number} questions wait for you"
     return Written(_escaped(text), blocks)
 
 

@@ -8,23 +8,23 @@ import pytest
 from django.conf import LazySettings
 from django.db import connection
 
-from taskhub.core.records import Actor
+from taskhub.core.records import Actor, Person
 from taskhub.core.rules import Rule, Then, Verdict
-from taskhub.core.states import Door
+from taskhub.core.states import Audience, Door, QuestionKind
 from taskhub.domain.notices import people
 from taskhub.domain.notices.channels import Channel
 from taskhub.domain.notices.choices import PACE_SECONDS, Choices, leaves_at, zones
-from taskhub.domain.notices.kinds import UNDECIDABLE, Kind
+from taskhub.domain.notices.kinds import AUTHORIZATION, OUTCOME, QUESTION, UNDECIDABLE, Kind
 from taskhub.domain.notices.outbox import PAUSES, Delivered
 from taskhub.domain.notices.people import end_message, hurry_messages, message_log, take_messages
-from taskhub.domain.questions.answer import decide_approval
+from taskhub.domain.questions.answer import answer_question, decide_approval
 from taskhub.domain.tasks.sweep import sweep
-from taskhub.store.models import Absence, Delivery, FeedConsumer, Membership, Notice, NoticeAddress, NoticeChoices
+from taskhub.store.models import Absence, Delivery, FeedConsumer, Membership, Notice, NoticeAddress, NoticeChoices, Tool
 from tests.domain import kit
 from tests.domain.kit import Crew, World
 from tests.domain.notices.kit import turn
 from tests.domain.notices.people_kit import AWAY, OK, deliver, queue, reader, states, take
-from tests.factories import make_person
+from tests.factories import make_person, make_question
 
 
 @pytest.fixture(autouse=True)
@@ -112,6 +112,70 @@ def test_what_waits_for_the_group_of_who_is_away_is_mailed_to_the_deputy(world: 
     turn(PACE_SECONDS)
     assert [one.username for one in take()] == [paul.username], "he is back: the deputy is told nothing more"
     assert states(dora) == ["sent", "skipped"]
+
+
+def told(person: Person) -> list[str]:
+    return list(Notice.objects.filter(user_id=person.user_id).order_by("id").values_list("kind", flat=True))
+
+
+def test_what_waits_for_people_and_is_no_approval_is_told_to_who_may_answer(world: World) -> None:
+    operator, approver, admin = reader(world, "operator"), reader(world), reader(world, "admin")
+    viewer, uninterested = reader(world, "viewer"), reader(world, "operator", kinds=["approval.asked"])
+    everybody = (operator, approver, admin, viewer, uninterested)
+    cases = (
+        (make_question(audience=Audience.OPERATOR), [QUESTION], (operator, approver, admin)),
+        (make_question(audience=Audience.EITHER), [], ()),
+        (make_question(audience=Audience.CLIENT), [], ()),
+        (make_question(QuestionKind.OUTCOME), [OUTCOME], (operator, approver, admin)),
+        (make_question(QuestionKind.AUTHORIZATION), [AUTHORIZATION], (operator, approver, admin)),
+        (
+            make_question(QuestionKind.AUTHORIZATION, params={"message": "m", "everyone": True}),
+            [AUTHORIZATION],
+            (admin,),
+        ),
+        (
+            make_question(QuestionKind.AUTHORIZATION, params={"message": "m", "user": operator.user_id}),
+            [AUTHORIZATION],
+            (operator,),
+        ),
+    )
+    for asked, kinds, whom in cases:
+        Notice.objects.all().delete()
+        kit.create(world)
+        kit.ask(kit.claim_one(), asked)
+        queue()
+        for person in everybody:
+            assert told(person) == (kinds if person in whom else []), (asked.kind, asked.params, person.role)
+
+
+def test_what_others_have_answered_is_not_told_and_what_is_told_has_no_word_of_the_tool(world: World) -> None:
+    person = reader(world, "operator")
+    answered = kit.create(world)
+    kit.ask(kit.claim_one(), make_question(audience=Audience.OPERATOR))
+    waits = kit.create(world)
+    kit.ask(kit.claim_one(), make_question(audience=Audience.OPERATOR))
+    queue()
+    response = {"action": "decline"}
+    answer_question(answered.id, kit.opened(answered.id), response, actor=Actor(name="x", door=Door.CLI))
+    (message,) = take()
+    (one,) = message.approvals
+    assert one.path.startswith(f"/inbox/task/{waits.public_id}/?key=")
+    assert (one.kind, one.tool, one.sentence) == (QUESTION, world.tool.exposed_name, "")
+    assert "Who are you" not in repr(message)
+    assert sorted(states(person)) == ["due", "skipped"]
+
+
+def test_a_question_that_is_passed_on_to_people_is_told_then(world: World) -> None:
+    person = reader(world, "operator")
+    Tool.objects.filter(pk=world.tool.id).update(people_after_program=True)
+    task = kit.create(world)
+    kit.ask(kit.claim_one(), make_question(audience=Audience.EITHER))
+    queue()
+    assert told(person) == []
+    client = Actor(name="c", door=Door.CLIENT, context_id=world.context.pk)
+    assert answer_question(task.id, kit.opened(task.id), {"action": "decline"}, actor=client) == "passed on"
+    queue()
+    assert told(person) == [QUESTION]
 
 
 def test_what_comes_together_is_one_mail_and_the_next_comes_a_minute_later(world: World) -> None:

@@ -11,7 +11,7 @@ from taskhub.domain.notices.channels import Channel
 @dataclass(frozen=True, slots=True)
 class Words:
     """A channel in words. `off`: what is said where this hub does not send on it; `label` and `hint`: of the input for
-    the address; `kind`: that of the input."""
+    the address; `saved`: what its button saves; `kind`: that of the input."""
 
     name: str
     message: str
@@ -19,6 +19,7 @@ class Words:
     off: str
     label: str
     hint: str
+    saved: str
     kind: str = "text"
 
 
@@ -30,6 +31,7 @@ WORDS: Final[dict[Channel, Words]] = {
         off="This hub sends no mails. An administrator turns them on with TASKHUB_SMTP_URL.",
         label="Address",
         hint="A new one gets a mail with a link that confirms it. Empty: no mails.",
+        saved="address",
         kind="email",
     ),
     Channel.SLACK: Words(
@@ -40,5 +42,6 @@ WORDS: Final[dict[Channel, Words]] = {
         label="Slack account",
         hint="Your e-mail address in Slack, or your member ID (in your profile there, under the three dots). A new one"
         " gets a direct message with a link that confirms it. Empty: nothing in Slack.",
+        saved="Slack account",
     ),
 }

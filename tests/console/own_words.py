@@ -274,7 +274,7 @@ PRINTED: Final[dict[str, tuple[str, ...]]] = {
         "hours",
         "place.channel",
         "place.words.icon",
-        "place.words.label|lower",
+        "place.words.saved",
         "place.words.message",
         "place.words.name",
         "place.words.off",

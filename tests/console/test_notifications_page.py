@@ -161,6 +161,22 @@ def test_what_cannot_be_changes_nothing(ada: Client) -> None:
         assert ada.post(path, {"address": "ada@example.com"}).status_code == 404, path
 
 
+def test_a_slack_account_is_named_by_address_or_id(ada: Client, settings: LazySettings) -> None:
+    slack = f"{PAGE}slack/"
+    assert "This hub has no Slack." in page_of(ada)
+    assert ada.post(slack, {"address": "U012AB3CD"}).status_code == 400
+    settings.TASKHUB_SLACK_BOT_TOKEN, settings.TASKHUB_SLACK_APP_TOKEN = "xoxb-1", "xapp-1"
+    for bad in ("ada", "u012ab3cd", "@ada", "<@U012AB3CD>", "C012AB3CD", "U" * 40, "U012AB3CD\n"[:9] + " x"):
+        answer = ada.post(slack, {"address": bad})
+        assert answer.status_code == 400, bad
+        assert "Give the address that you have in Slack" in words(answer.content.decode()), bad
+    assert not NoticeAddress.objects.exists()
+    for number, good in enumerate(("ada@example.com", "U012AB3CD", "T012AB3CD:W012AB3CD"), 1):
+        assert ada.post(slack, {"address": good}).status_code == 302
+        assert NoticeAddress.objects.get().pending == good
+        assert Notice.objects.filter(channel="slack").count() == number
+
+
 def test_an_address_is_asked_so_often_and_no_more(ada: Client) -> None:
     for number in range(CONFIRMATIONS):
         assert give(ada, f"ada{number}@example.com").status_code == 302

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.browser
 def visits(hub: RunningHub, browser: Browser) -> Iterator[Visits]:
     # Nobody listens there: no worker of this hub sends mails.
     server = {"TASKHUB_SMTP_URL": "smtp+plain://127.0.0.1:9", "PUBLIC_URL": "http://hub.example"}
+    server |= {"TASKHUB_SLACK_BOT_TOKEN": "xoxb-1", "TASKHUB_SLACK_APP_TOKEN": "xapp-1"}
     with web(hub, **server) as running:
         found = Visits(running, browser)
         yield found
@@ -48,7 +49,10 @@ def test_it_is_chosen_and_the_pages_are_usable_for_everybody(visits: Visits) -> 
     expect(page.get_by_label("Time zone")).to_have_value("Europe/Berlin")
     page.get_by_label("Address").fill("ada.of.the.long.name.that.never.ends@mail.department.example.com")
     page.get_by_role("button", name="Save address").click()
-    expect(page.get_by_text("has a link that confirms it.")).to_be_visible()
+    expect(page.get_by_text("A mail to ada")).to_be_visible()
+    page.get_by_label("Slack account").fill("ada@example.com")
+    page.get_by_role("button", name="Save Slack account").click()
+    expect(page.get_by_text("A direct message to ada@example.com has a link that confirms it.")).to_be_visible()
     assert look(page, "notifications-pending") == []
     go(page, "/accounts/notifications/mail/confirm/some-token")
     assert look(page, "notifications-confirm") == []

@@ -67,6 +67,26 @@ def started(directory: Path, **given: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_slack_needs_both_tokens_and_an_address_for_its_links(tmp_path: Path) -> None:
+    both = {
+        "TASKHUB_SLACK_BOT_TOKEN": "xoxb-1-a",
+        "TASKHUB_SLACK_APP_TOKEN": "xapp-1-b",
+        "PUBLIC_URL": "https://h.example",
+    }
+    refused = (
+        ({"TASKHUB_SLACK_APP_TOKEN": ""}, "TASKHUB_SLACK_APP_TOKEN is not set"),
+        ({"TASKHUB_SLACK_BOT_TOKEN": ""}, "TASKHUB_SLACK_BOT_TOKEN is not set"),
+        ({"TASKHUB_SLACK_BOT_TOKEN": "xapp-1-b"}, "TASKHUB_SLACK_BOT_TOKEN is no such token of Slack"),
+        ({"TASKHUB_SLACK_API_URL": "http://slack.example/api/"}, "must be an address that begins with https://"),
+        ({"PUBLIC_URL": ""}, "TASKHUB_SLACK_BOT_TOKEN needs PUBLIC_URL"),
+    )
+    assert started(tmp_path, **both).returncode == 0
+    for change, why in refused:
+        told = started(tmp_path, **{**both, **change})
+        assert why in told.stderr, change
+        assert "-1-a" not in told.stderr, "a token"
+
+
 def test_mails_need_an_address_for_their_links(tmp_path: Path) -> None:
     assert json.loads(started(tmp_path).stdout) == ["", ""]
     file = tmp_path / "smtp"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
 from django.conf import LazySettings
+from django.db import connection
 
 from taskhub.core.rules import Risk, Rule, Then, Verdict
 from taskhub.core.states import Door, QuestionState
@@ -206,7 +208,7 @@ def test_what_needs_more_than_a_word_is_approved_in_the_hub_alone(hall: Hall, wo
         ask(world, **{"sentence": "Deploy it", **fields})  # type: ignore[arg-type]
         message = came(slack, number)[-1]
         assert message.buttons() == ["reject", "open"], fields
-        forged = Posted(message.ts, message.conversation, message.user, message.args)
+        forged = Posted(message.ts, message.conversation, message.user, copy.deepcopy(message.args))
         forged.button("reject")["action_id"] = "approve"
         slack.press(forged, "approve")
         says(message, "Not decided by this message.")
@@ -216,7 +218,29 @@ def test_what_needs_more_than_a_word_is_approved_in_the_hub_alone(hall: Hall, wo
     assert "Deploy it" in str(came(slack, 4)[-1].button("approve")["confirm"])
 
 
-def test_the_requester_and_a_second_word_do_not_count(hall: Hall, world: World, slack: Slack) -> None:
+def test_who_made_the_call_and_a_card_that_is_none_decide_nothing(hall: Hall, world: World, slack: Slack) -> None:
+    _, user = linked(world, slack)
+    heard(hall, slack)
+    ask(world, not_requester=True)
+    (message,) = came(slack)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE auth_context SET issuer = 'taskhub/oauth', subject = %s WHERE id = %s",
+            [f"user:{user}", world.context.pk],
+        )
+    forged = Posted(message.ts, message.conversation, message.user, copy.deepcopy(message.args))
+    for value in ("", "msg_none", "1", "x" * 2_000):
+        forged.button("approve")["value"] = value
+        slack.press(forged, "approve")
+    assert message.buttons() == ["approve", "reject", "open"]
+    slack.press(message, "approve")
+    says(message, "You made this call")
+    assert message.buttons() == ["open"]
+    assert not Decision.objects.exists()
+    assert question().state == QuestionState.OPEN
+
+
+def test_a_second_word_and_one_for_the_quorum(hall: Hall, world: World, slack: Slack) -> None:
     linked(world, slack, "ada")
     linked(world, slack, "bob")
     heard(hall, slack)

@@ -74,7 +74,8 @@ def news(cards: Sequence[Shown], more: int, inbox_url: str) -> Written:
         blocks += [{"type": "divider"}, _small([f"And {more} more, in the inbox."]), _actions([_link(inbox_url)])]
     number = len(cards) + more
     first = f"{_begins(cards[0])}: {visible(cards[0].title)}" if cards else "Nothing waits."
-    text = first if number == 1 or not cards else f"{number} questions wait for you"
+    noun = "approvals" if all(card.kind.startswith("approval.") for card in cards) else "questions"
+    text = first if number == 1 or not cards else f"{number} {noun}"
     return Written(_escaped(text), blocks)
 
 

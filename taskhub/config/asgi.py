@@ -11,7 +11,7 @@ import os
 import signal
 from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "taskhub.config.settings")
 
@@ -52,7 +52,9 @@ from taskhub.push.listener import Feeder
 from taskhub.store.backend.base import unanswered as left_unanswered
 from taskhub.store.call import UNANSWERED, explained
 from taskhub.store.functions import NewerSchemaError
-from taskhub.worker.in_place import InPlace
+
+if TYPE_CHECKING:
+    from taskhub.worker.in_place import InPlace
 
 logger = logging.getLogger(__name__)
 
@@ -136,6 +138,8 @@ def _in_place(hub: Hub) -> InPlace | None:
     """What runs plain calls in this process, and becomes `hub.in_place`; `None` if the settings want none."""
     if not settings.TASKHUB_WEB_SLOTS:
         return None
+    from taskhub.worker.in_place import InPlace  # only here: it brings the client side of MCP, 20 MB
+
     found = hub.in_place = InPlace(hub, settings.TASKHUB_WEB_SLOTS)
     return found
 

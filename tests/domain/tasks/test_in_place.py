@@ -23,6 +23,8 @@ from tests.domain import kit
 from tests.domain.kit import World
 from tests.domain.tasks.mutants import Mutant, cut
 from tests.domain.tasks.test_decided_again import ALLOW, save
+from tests.domain.tasks.test_fair_claims import analyze, heap_up
+from tests.store.touched import rows_looked_at
 
 pytestmark = pytest.mark.django_db
 
@@ -325,3 +327,25 @@ def test_what_a_process_holds_without_knowing_goes_back_to_the_queue(world: Worl
         (WEB, "released"),
         ("worker-1", ""),
     ]
+
+
+@pytest.mark.parametrize("counted", ["while there were few tasks", "with all of them"])
+@pytest.mark.parametrize("joins", [None, 60])
+def test_a_call_with_a_place_looks_at_the_front_of_the_queue_only(
+    world: World, counted: str, joins: int | None
+) -> None:
+    """Whatever the statistics said when a connection made its plans, which it keeps."""
+    connection.close()
+    other = World(world.context, factories.make_tool(factories.make_server(world.context.tenant)))
+    kit.create(other)
+    assert made(world, join_seconds=joins).in_place
+    if counted == "while there were few tasks":
+        analyze()
+    heap_up(other, 2_000)
+    if counted == "with all of them":
+        analyze()
+    found: list[Created] = []
+    another = {"text": "another"}
+    looked = rows_looked_at("task", lambda: found.append(made(world, join_seconds=joins, arguments=another)))
+    assert not found[0].in_place
+    assert looked < 60

@@ -180,6 +180,12 @@ TASKHUB_OAUTH_LOCAL_SERVERS = env.boolean(
     False,
     "Servers may have their authorization server on this machine's loopback addresses, without https too",
 )
+TASKHUB_PUSH_HOSTS = env.words(
+    "TASKHUB_PUSH_HOSTS",
+    "",
+    "Push services of your own network, as hosts with or without port: they may have private addresses, and on this"
+    " machine need no https",
+)
 TASKHUB_OAUTH_TOKEN_SECONDS = env.integer(
     "TASKHUB_OAUTH_TOKEN_SECONDS", 3_600, "How long an access token of the built-in server lives", low=5, high=86_400
 )
@@ -404,6 +410,7 @@ CONTENT_SECURITY_POLICY = {
         "base-uri": ["'none'"],
         "frame-ancestors": ["'none'"],
         "manifest-src": ["'self'"],
+        "worker-src": ["'self'"],
     },
 }
 STATIC_URL = "static/"

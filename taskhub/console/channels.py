@@ -44,4 +44,12 @@ WORDS: Final[dict[Channel, Words]] = {
         " gets a direct message with a link that confirms it. Empty: nothing in Slack.",
         saved="Slack account",
     ),
+    Channel.PUSH: Words(
+        name="Browsers",
+        message="notification",
+        icon="bell",
+        off="This hub notifies no browsers. An administrator turns that on with PUBLIC_URL and the extra push.",
+        label="",
+        hint="",
+    ),
 }

@@ -7,8 +7,9 @@ from taskhub.control.caller import Caller
 from taskhub.core.errors import Refused
 from taskhub.core.records import Actor
 from taskhub.core.states import Door
-from taskhub.domain.notices import addresses, choices, people
+from taskhub.domain.notices import addresses, browsers, choices, people
 from taskhub.domain.notices.addresses import Own
+from taskhub.domain.notices.browsers import Browser
 from taskhub.domain.notices.channels import Channel
 from taskhub.domain.notices.choices import Choices
 from taskhub.domain.notices.people import MessageRow
@@ -60,6 +61,35 @@ def confirm_address(caller: Caller, channel: Channel, token: str) -> str:
     `Refused`."""
     return addresses.confirm(
         tenant_id=caller.tenant_id, user_id=_own(caller), channel=channel, token=token, actor=caller.actor
+    )
+
+
+def own_browsers(caller: Caller) -> list[Browser]:
+    """The browsers of the caller that are notified, the newest first."""
+    return browsers.browsers_of(caller.tenant_id, _own(caller))
+
+
+def add_browser(caller: Caller, *, session: str, endpoint: str, p256dh: str, auth: str, label: str) -> None:
+    """Notify the caller's browser, as long as the session of this key lasts. Raises what `browsers.add_browser`
+    raises."""
+    user_id = _own(caller)
+    people.begin_telling()
+    browsers.add_browser(
+        tenant_id=caller.tenant_id,
+        user_id=user_id,
+        session=session,
+        endpoint=endpoint,
+        p256dh=p256dh,
+        auth=auth,
+        label=label,
+        actor=caller.actor,
+    )
+
+
+def remove_browser(caller: Caller, browser_id: int) -> str:
+    """Notify a browser of the caller no more, and return its label. Raises `NotFound`."""
+    return browsers.remove_browser(
+        tenant_id=caller.tenant_id, user_id=_own(caller), browser_id=browser_id, actor=caller.actor
     )
 
 

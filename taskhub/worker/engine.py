@@ -62,6 +62,7 @@ from taskhub.store.functions import NewerSchemaError, check_newer
 from taskhub.store.listener import listen
 from taskhub.worker import jobs
 from taskhub.worker.breakers import Breakers
+from taskhub.worker.browsers import Browsers
 from taskhub.worker.chores import Chores
 from taskhub.worker.claiming import CLAIM_SECONDS, Slots
 from taskhub.worker.connection_tests import make_test
@@ -125,8 +126,10 @@ class Engine:
         self.notices = Notices(self.lanes, Sender(f"TaskHub/{settings.VERSION}"))
         self.mails = Mails(self.lanes)
         self.slack = SlackMessages(self.lanes)
+        self.browsers = Browsers(self.lanes)
         self.feed = Reading(self.lanes, queue_notices, reading.BATCH, [self.notices.look])
-        self.feed_for_people = Reading(self.lanes, queue_for_people, people.BATCH, [self.mails.look, self.slack.look])
+        to_people = [self.mails.look, self.slack.look, self.browsers.look]
+        self.feed_for_people = Reading(self.lanes, queue_for_people, people.BATCH, to_people)
         self.servers.on_leave = self.polls.leave
         self.servers.on_task_changed, self.servers.on_task_said = self.polls.changed, self.polls.said
         self._on_beat, self._on_stop = on_beat, on_stop
@@ -168,6 +171,7 @@ class Engine:
         self.chores.every("slack messages drawn anew", NOTICES_SECONDS, self.slack.draw)
         if is_on(Channel.SLACK):
             self.chores.forever("clicks in slack", self.slack.listen)
+        self.chores.every("browsers", NOTICES_SECONDS, self.browsers.look)
         self.chores.every("timings", TIMINGS_SECONDS, self.timings.store)
         self.chores.every("memory", MEMORY_SECONDS, self.servers.weigh)
         self.chores.every("grants", GRANTS_SECONDS, self.servers.grants.prune)
@@ -192,6 +196,7 @@ class Engine:
             await self.notices.close()
             await self.mails.close()
             await self.slack.close()
+            await self.browsers.close()
             await self.servers.close()
             await self.breakers.close()
             try:

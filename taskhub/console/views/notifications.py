@@ -22,7 +22,8 @@ from taskhub.console.requests import ConsoleRequest
 from taskhub.control import notifications as control
 from taskhub.core.errors import Invalid, LimitReached, NotFound, Refused
 from taskhub.domain.notices.addresses import CONFIRM_HOURS, Own
-from taskhub.domain.notices.channels import Channel, is_on
+from taskhub.domain.notices.browsers import MOST, vapid_public
+from taskhub.domain.notices.channels import TYPED, Channel, has_push, is_on
 from taskhub.domain.notices.people import LOGGED
 
 
@@ -138,10 +139,10 @@ def _admin(request: ConsoleRequest) -> bool:
 
 
 def _channel(name: str) -> Channel:
-    try:
-        return Channel(name)
-    except ValueError:
-        raise Http404 from None
+    found = next((channel for channel in TYPED if channel == name), None)
+    if found is None:
+        raise Http404
+    return found
 
 
 def _page(
@@ -154,12 +155,19 @@ def _page(
     filled = addresses or {}
     places = []
     for channel, own in control.own_addresses(request.caller).items():
+        if channel not in TYPED:
+            continue
         at = filled.get(channel) or AddressForm(channel=channel, own=own)
         places.append(Place(channel, WORDS[channel], is_on(channel), own, at))
     context = {
         "form": form or ChoicesForm.of(control.own_choices(request.caller), admin=_admin(request)),
         "places": places,
-        "on": any(place.on for place in places),
+        "on": any(map(is_on, Channel)),
+        "push_on": is_on(Channel.PUSH),
+        "has_push": has_push(),
+        "browsers": control.own_browsers(request.caller),
+        "most_browsers": MOST,
+        "vapid": vapid_public() if is_on(Channel.PUSH) else "",
         "log": [(row, WORDS[Channel(row.channel)]) for row in control.own_messages(request.caller)],
         "newest": LOGGED,
         "hours": CONFIRM_HOURS,

@@ -318,6 +318,9 @@ EVENTS: Final[dict[str, Shape]] = {
     "address.confirmed": Shape("Somebody confirmed the address that their messages go to.", after="channel"),
     "address.tested": Shape("Somebody sent themselves a test.", after="channel"),
     "address.ended": Shape("A link in a message was used to end all that go to its address.", _REACHED, _REACHED),
+    "browser.added": Shape("Somebody had a browser notified.", after="label host"),
+    "browser.removed": Shape("Somebody had a browser notified no more.", "label host"),
+    "browser.gone": Shape("A push service knows a browser no more, so it is notified no more.", "label host"),
     # the log itself
     "audit.exported": Shape("Somebody took events away.", after="query up_to"),
     "audit.archived": Shape(

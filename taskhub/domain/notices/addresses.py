@@ -70,6 +70,8 @@ def set_address(*, tenant_id: int, user_id: int, channel: Channel, address: str,
 
     Raises `Invalid` naming the field, `Refused` if this hub does not send on the channel, or `LimitReached`.
     """
+    if channel not in _CHECKS:
+        raise Refused("Nobody types an address of this channel.")
     if not is_on(channel):
         raise Refused(_OFF[channel])
     address = address.strip()
@@ -93,7 +95,7 @@ def set_address(*, tenant_id: int, user_id: int, channel: Channel, address: str,
         if asked:
             _ask(tenant_id, user_id, channel, asked)
         if not address:
-            _end_waiting(tenant_id, user_id, channel)
+            end_waiting(tenant_id, user_id, channel)
         look_again(choices.pk, tenant_id, user_id, channel)
     return asked
 
@@ -165,7 +167,7 @@ def stop(token: str, actor: Actor) -> str:
             row.address = ""
             row.save(update_fields=["address"])
             membership = row.choices.membership
-            _end_waiting(membership.tenant_id, membership.user_id, Channel(row.channel))
+            end_waiting(membership.tenant_id, membership.user_id, Channel(row.channel))
             record_event(
                 "address.ended",
                 tenant_id=membership.tenant_id,
@@ -196,7 +198,8 @@ def stop_token(address_id: int, address: str) -> str:
     return _signer().sign("address stop", [address_id, address], seconds=STOP_DAYS * 86_400)
 
 
-def _end_waiting(tenant_id: int, user_id: int, channel: Channel) -> None:
+def end_waiting(tenant_id: int, user_id: int, channel: Channel) -> None:
+    """Skip what waits for the person on the channel, which does not reach them any more."""
     why = "Not sent: you no longer want such messages"
     _SKIP(tenant=tenant_id, user=user_id, channel=channel, confirm=CONFIRM, why=why)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
+from functools import cache
+from importlib.util import find_spec
 from typing import Final
 
 from django.conf import settings
@@ -14,11 +16,22 @@ class Channel(StrEnum):
 
     MAIL = "mail"
     SLACK = "slack"
+    PUSH = "push"
 
+
+@cache
+def has_push() -> bool:
+    """Whether the extra `push` is installed."""
+    return find_spec("pywebpush") is not None
+
+
+TYPED: Final = (Channel.MAIL, Channel.SLACK)
+"""The channels whose address a person types and confirms."""
 
 _ON: Final[dict[Channel, Callable[[], object]]] = {
     Channel.MAIL: lambda: settings.EMAIL_HOST,
     Channel.SLACK: lambda: settings.TASKHUB_SLACK_BOT_TOKEN and settings.TASKHUB_SLACK_APP_TOKEN,
+    Channel.PUSH: lambda: settings.PUBLIC_URL and has_push(),
 }
 """Of each channel, whether its settings are there."""
 

@@ -35,3 +35,19 @@ BEGIN
         WHERE webhook_id = receiver.id AND state = 'due' AND lease_until IS NULL AND due_at > moment AND due_at > early_at;
     END IF;
 END $$;
+
+-- Trigger of `sign_in`: browsers are notified no more whose session ended before it was too old, as by a sign-out or
+-- another password.
+CREATE OR REPLACE FUNCTION end_browsers() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM push_browser b USING ended e WHERE b.session = e.digest AND e.expire_date > clock_timestamp();
+    RETURN NULL;
+END $$;
+
+-- Trigger of `push_browser`: without a browser the channel does not reach the person any more.
+CREATE OR REPLACE FUNCTION end_push() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE notice_address a SET address = '' WHERE a.choices_id = OLD.choices_id AND a.channel = 'push'
+        AND NOT EXISTS (SELECT FROM push_browser b WHERE b.choices_id = OLD.choices_id);
+    RETURN NULL;
+END $$;

@@ -2455,6 +2455,31 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="PushBrowser",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("digest", models.BinaryField(max_length=32)),
+                ("sealed", models.BinaryField()),
+                ("session", models.CharField(max_length=64)),
+                ("label", models.CharField(max_length=64)),
+                ("host", models.CharField(max_length=255)),
+                ("made_at", models.DateTimeField(db_default=models.Func(function="clock_timestamp"))),
+                ("used_at", models.DateTimeField(null=True)),
+                ("last_message", models.CharField(db_default="", max_length=40)),
+                (
+                    "choices",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="+", to="store.noticechoices"
+                    ),
+                ),
+            ],
+            options={
+                "db_table": "push_browser",
+                "indexes": [models.Index(fields=["session"], name="push_browser_by_session")],
+                "constraints": [models.UniqueConstraint(fields=("digest",), name="push_browser_digest_unique")],
+            },
+        ),
+        migrations.CreateModel(
             name="Notice",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),

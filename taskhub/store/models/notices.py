@@ -108,6 +108,32 @@ class NoticeAddress(models.Model):
         return f"{self.channel} of {self.choices_id}"
 
 
+class PushBrowser(models.Model):
+    """A browser of a person that is notified by web push. Gone with its session, if that ends before it is too old."""
+
+    choices = models.ForeignKey(NoticeChoices, models.CASCADE, related_name="+")
+    digest = models.BinaryField(max_length=32)
+    """SHA-256 of the address that the browser gave."""
+    sealed = models.BinaryField()
+    """That address with the browser's keys, encrypted."""
+    session = models.CharField(max_length=64)
+    """The key of the `sign_in` in which it was subscribed. No foreign key: a session that is too old is purged."""
+    label = models.CharField(max_length=64)
+    host = models.CharField(max_length=255)
+    made_at = models.DateTimeField(db_default=models.Func(function="clock_timestamp"))
+    used_at = models.DateTimeField(null=True)
+    last_message = models.CharField(max_length=40, db_default="")
+    """The message that its push service took last. A person's messages on a channel follow each other."""
+
+    class Meta:
+        db_table = "push_browser"
+        constraints = [models.UniqueConstraint(fields=["digest"], name="push_browser_digest_unique")]
+        indexes = [models.Index(fields=["session"], name="push_browser_by_session")]
+
+    def __str__(self) -> str:
+        return self.label
+
+
 class Notice(models.Model):
     """News of one event for one receiver: a webhook, or a person. An event makes one notice for a receiver at most.
 

@@ -136,6 +136,12 @@ CREATE TRIGGER membership_signs_out AFTER DELETE OR UPDATE OF tenant_id, user_id
 CREATE TRIGGER sign_in_ended AFTER DELETE ON sign_in REFERENCING OLD TABLE AS ended
     FOR EACH STATEMENT EXECUTE FUNCTION announce_sign_outs();
 
+CREATE TRIGGER sign_in_ends_browsers AFTER DELETE ON sign_in REFERENCING OLD TABLE AS ended
+    FOR EACH STATEMENT EXECUTE FUNCTION end_browsers();
+
+CREATE TRIGGER push_browser_ended AFTER DELETE ON push_browser
+    FOR EACH ROW EXECUTE FUNCTION end_push();
+
 CREATE TRIGGER membership_granted BEFORE UPDATE ON membership
     FOR EACH ROW WHEN ((OLD.role, OLD.groups, OLD.tenant_id, OLD.user_id)
                        IS DISTINCT FROM (NEW.role, NEW.groups, NEW.tenant_id, NEW.user_id))

@@ -15,12 +15,13 @@ from taskhub.domain.catalogue.reads import lost
 from taskhub.domain.feed.reading import feed_lag
 from taskhub.domain.health.checks import disk_is_full, failed_chores, only_reads
 from taskhub.domain.notices import people
+from taskhub.domain.notices.channels import Channel, has_push, is_on
 from taskhub.domain.notices.outbox import backlog, failing_webhooks
 from taskhub.domain.workers.reads import live_workers
 from taskhub.lib.signs import spelled
 from taskhub.store import session, statements
 from taskhub.store.functions import difference, trigger_names
-from taskhub.store.models import Server
+from taskhub.store.models import PushBrowser, Server
 from taskhub.store.room import FULL, ONLY_READS
 
 
@@ -93,7 +94,7 @@ def checks(has_secret: bool) -> list[tuple[str, bool, str]]:
     failed = failed_chores()
     words = f"failed, see the worker's log: {', '.join(failed)}" if failed else "none failed"
     found.append(("chores", not failed, words))
-    found += [_audit_seals(), _audit_log(), _notifications(), *_to_people()]
+    found += [_audit_seals(), _audit_log(), _notifications(), *_to_people(), _web_push()]
     return found + [
         _server(server, has_secret=has_secret) for server in Server.objects.filter(enabled=True).order_by("name")
     ]
@@ -157,6 +158,14 @@ def _to_people() -> list[tuple[str, bool, str]]:
             words += f"; the latest: {spelled(one.problem)}"
         found.append((f"messages by {one.channel}", not late, words if late else waits))
     return found
+
+
+def _web_push() -> tuple[str, bool, str]:
+    """Whether browsers can be notified; a fault only if some are to be."""
+    if is_on(Channel.PUSH):
+        return ("web push", True, "on")
+    lacks = "the extra push is not installed (uv sync --extra push)" if not has_push() else "PUBLIC_URL is not set"
+    return ("web push", not PushBrowser.objects.exists(), f"off: {lacks}")
 
 
 def _audit_seals() -> tuple[str, bool, str]:

@@ -22,7 +22,7 @@ from taskhub.domain.notices.webhooks import Wanted, add_webhook, send_test
 from taskhub.domain.tasks.stats import numbers
 from taskhub.domain.workers.reads import SILENT_SECONDS, fleet, live_workers
 from taskhub.store.functions import trigger_names
-from taskhub.store.models import Notice, Server, Task, Tenant, Webhook, Worker
+from taskhub.store.models import Membership, Notice, NoticeChoices, PushBrowser, Server, Task, Tenant, Webhook, Worker
 from tests.domain.cost import make_old
 from tests.factories import ROOT, make_context, make_event, make_person, make_server, make_task, make_tenant
 from tests.store.flushing import superuser
@@ -153,7 +153,7 @@ def test_the_doctor_looks_at_everything_in_the_order_an_operator_would() -> None
     assert [what for what, _, _ in doctor.checks(True)] == [
         "Postgres version", "session settings", "jit", "sessions", "fsync", "synchronous_commit", "full_page_writes",
         "guards", "database role", "disk", "writes", "migrations", "functions", "secret key", "workers", "chores",
-        "audit seals", "audit log", "notifications", "server a", "server b",
+        "audit seals", "audit log", "notifications", "web push", "server a", "server b",
     ]  # fmt: skip
 
 
@@ -354,3 +354,17 @@ def test_the_doctor_names_events_that_nobody_reads() -> None:
     make_event(make_tenant(), at=timezone.now() - timedelta(minutes=10))
     good, said = found()["notifications"]
     assert (good, said.startswith("events of 10 min ago are not read yet")) == (False, True)
+
+
+def test_the_doctor_says_why_browsers_are_not_notified(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert found()["web push"] == (True, "off: PUBLIC_URL is not set")
+    settings.PUBLIC_URL = "https://hub.example"
+    assert found()["web push"] == (True, "on")
+    monkeypatch.setattr("taskhub.domain.notices.channels.has_push", lambda: False)
+    monkeypatch.setattr("taskhub.domain.health.doctor.has_push", lambda: False)
+    lacks = "off: the extra push is not installed (uv sync --extra push)"
+    assert found()["web push"] == (True, lacks)
+    person = make_person("approver", make_tenant())
+    choices = NoticeChoices.objects.create(membership=Membership.objects.get(user_id=person.user_id))
+    PushBrowser.objects.create(choices=choices, digest=b"d", sealed=b"s", session="a" * 64, label="x", host="y")
+    assert found()["web push"] == (False, lacks)

@@ -174,7 +174,7 @@ def test_the_chart_has_a_table_behind_it(tenant: Any, sign_in: Login) -> None:
     response = sign_in(make_person(Role.VIEWER, tenant)).get("/")
     page = response.content.decode()
     assert page.count('<th scope="row">') == 24
-    assert 'role="img" aria-label="1 tasks ended in the last 24 hours' in page
+    assert 'role="group" aria-label="1 tasks ended in the last 24 hours' in page
 
 
 def test_columns_never_leave_the_chart() -> None:

@@ -1735,6 +1735,10 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name="question",
+            index=models.Index(condition=models.Q(("about__isnull", False)), fields=["about"], name="question_about"),
+        ),
+        migrations.AddIndex(
+            model_name="question",
             index=models.Index(
                 condition=models.Q(("closed_at__isnull", False)),
                 fields=["tenant", "-closed_at", "-id"],

@@ -283,6 +283,8 @@ class Question(models.Model):
             models.Index(
                 fields=["alike"], condition=Q(alike__isnull=False, closed_at__isnull=True), name="question_alike"
             ),
+            # Each question that is deleted looks for those about it.
+            models.Index(fields=["about"], condition=Q(about__isnull=False), name="question_about"),
             models.Index(
                 fields=["tenant", "-closed_at", "-id"], condition=Q(closed_at__isnull=False), name="question_closed"
             ),

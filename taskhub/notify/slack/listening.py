@@ -92,6 +92,9 @@ class Listener:
             logger.warning("the connection to Slack is lost: another one is made")
         finally:
             await socket.close()  # type: ignore[no-untyped-call]  # it has no types
+            # It cancels its tasks and does not wait for them: they would outlive the loop.
+            tasks = (socket.message_processor, socket.current_session_monitor, socket.message_receiver)
+            await asyncio.gather(*(task for task in tasks if task is not None), return_exceptions=True)
 
     async def _hear(self, socket: SocketModeClient, request: SocketModeRequest) -> None:
         press = pressed(request.type, request.payload)

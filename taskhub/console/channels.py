@@ -51,5 +51,6 @@ WORDS: Final[dict[Channel, Words]] = {
         off="This hub notifies no browsers. An administrator turns that on with PUBLIC_URL and the extra push.",
         label="",
         hint="",
+        saved="",
     ),
 }

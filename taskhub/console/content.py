@@ -316,3 +316,9 @@ def _image(item: dict[str, Any]) -> Block:
 
 def _same(text: str, value: Any) -> bool:
     return bool(json.loads(text) == value)
+
+
+def sampling(params: dict[str, Any]) -> dict[str, Any]:
+    """The system prompt and the messages of a sampling request with these params, and how much of them is left out."""
+    told, left = said(params.get("messages"))
+    return {"system": str(params.get("systemPrompt") or ""), "said": told, "left": left}

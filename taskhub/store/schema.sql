@@ -40,6 +40,7 @@ CREATE TABLE public.task (
     result text,
     error text,
     is_error boolean DEFAULT false NOT NULL,
+    ended_as character varying(16) DEFAULT ''::character varying NOT NULL,
     upstream_state text,
     lease_epoch integer DEFAULT 0 NOT NULL,
     lease_until timestamp with time zone,
@@ -76,6 +77,7 @@ CREATE TABLE public.task (
     tenant_id bigint NOT NULL,
     tool_id bigint NOT NULL,
     CONSTRAINT task_decided_only_never_runs CHECK ((NOT (((revision)::text = 'approvals'::text) AND ((state)::text = ANY ((ARRAY['queued'::character varying, 'working'::character varying])::text[]))))),
+    CONSTRAINT task_ended_as_fits CHECK ((((ended_as)::text = ''::text) OR (((ended_as)::text = ANY ((ARRAY['rejected'::character varying, 'expired'::character varying])::text[])) AND is_error AND ((state)::text = 'finished'::text)) OR (((ended_as)::text = ANY ((ARRAY['expired'::character varying, 'denied'::character varying])::text[])) AND ((state)::text = 'faulted'::text)))),
     CONSTRAINT task_ended_iff_terminal CHECK ((((ended_at IS NOT NULL) AND ((state)::text = ANY ((ARRAY['finished'::character varying, 'faulted'::character varying, 'cancelled'::character varying])::text[]))) OR ((NOT ((state)::text = ANY ((ARRAY['finished'::character varying, 'faulted'::character varying, 'cancelled'::character varying])::text[]))) AND (ended_at IS NULL)))),
     CONSTRAINT task_error_iff_faulted CHECK ((((error IS NOT NULL) AND ((state)::text = 'faulted'::text)) OR ((NOT ((state)::text = 'faulted'::text)) AND (error IS NULL)))),
     CONSTRAINT task_error_is_jsonrpc CHECK (((error IS NULL) OR (((jsonb_typeof(((error)::jsonb -> 'code'::text)) = 'number'::text) AND (jsonb_typeof(((error)::jsonb -> 'message'::text)) = 'string'::text)) IS TRUE))),
@@ -98,7 +100,8 @@ CREATE TABLE public.worker (
     busy integer DEFAULT 0 NOT NULL,
     started_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
     heartbeat_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
-    stopped_at timestamp with time zone
+    stopped_at timestamp with time zone,
+    in_place boolean DEFAULT false NOT NULL
 );
 
 CREATE TABLE public.auth_context (
@@ -177,6 +180,93 @@ CREATE TABLE public.question (
     CONSTRAINT question_state_known CHECK (((state)::text = ANY ((ARRAY['open'::character varying, 'answered'::character varying, 'superseded'::character varying, 'expired'::character varying])::text[])))
 );
 
+CREATE TABLE public.server (
+    id bigint NOT NULL,
+    name character varying(64) NOT NULL,
+    transport character varying(8) NOT NULL,
+    target text NOT NULL,
+    sealed_target bytea,
+    credentials bytea,
+    headers jsonb DEFAULT '{}'::jsonb NOT NULL,
+    environment jsonb DEFAULT '{}'::jsonb NOT NULL,
+    directory text DEFAULT ''::text NOT NULL,
+    own_process boolean DEFAULT false NOT NULL,
+    connect_seconds integer,
+    prefix character varying(64) DEFAULT ''::character varying NOT NULL,
+    review boolean DEFAULT false NOT NULL,
+    by_file boolean DEFAULT false NOT NULL,
+    calls_at_once integer,
+    shared boolean DEFAULT false NOT NULL,
+    enabled boolean DEFAULT true NOT NULL,
+    disabled_reason character varying(200) DEFAULT ''::character varying NOT NULL,
+    state character varying(16) DEFAULT 'unknown'::character varying NOT NULL,
+    problem text DEFAULT ''::text NOT NULL,
+    protocol character varying(32) DEFAULT ''::character varying NOT NULL,
+    pinned character varying(10) DEFAULT ''::character varying NOT NULL,
+    era character varying(9) DEFAULT ''::character varying NOT NULL,
+    info jsonb DEFAULT '{}'::jsonb NOT NULL,
+    capabilities jsonb DEFAULT '{}'::jsonb NOT NULL,
+    incomplete text DEFAULT ''::text NOT NULL,
+    catalogue_at timestamp with time zone,
+    last_seen_at timestamp with time zone,
+    failures integer DEFAULT 0 NOT NULL,
+    open_since timestamp with time zone,
+    retry_at timestamp with time zone,
+    probe_until timestamp with time zone,
+    created_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    removed_at timestamp with time zone,
+    tenant_id bigint NOT NULL,
+    CONSTRAINT server_breaker_whole CHECK ((((failures >= 0) AND (open_since IS NULL) AND (probe_until IS NULL) AND (retry_at IS NULL)) OR ((failures > 0) AND (open_since IS NOT NULL) AND (retry_at IS NOT NULL)))),
+    CONSTRAINT server_calls_at_once_range CHECK (((calls_at_once IS NULL) OR ((calls_at_once >= 1) AND (calls_at_once <= 1000)))),
+    CONSTRAINT server_connect_seconds_range CHECK (((connect_seconds IS NULL) OR ((connect_seconds >= 1) AND (connect_seconds <= 120)))),
+    CONSTRAINT server_environment_for_commands CHECK ((((directory = ''::text) AND (environment = '{}'::jsonb)) OR ((transport)::text = 'stdio'::text) OR own_process)),
+    CONSTRAINT server_era_known CHECK (((era)::text = ANY ((ARRAY[''::character varying, 'stateless'::character varying, 'sessions'::character varying, 'sse'::character varying])::text[]))),
+    CONSTRAINT server_headers_for_addresses CHECK (((headers = '{}'::jsonb) OR (NOT ((transport)::text = ANY ((ARRAY['python'::character varying, 'stdio'::character varying])::text[]))))),
+    CONSTRAINT server_own_process_for_python CHECK (((NOT own_process) OR ((transport)::text = 'python'::text))),
+    CONSTRAINT server_pinned_version CHECK (((pinned)::text ~ '^([0-9]{4}-[0-9]{2}-[0-9]{2}|caller)?$'::text)),
+    CONSTRAINT server_reason_while_disabled CHECK ((((disabled_reason)::text = ''::text) OR (NOT enabled))),
+    CONSTRAINT server_removed_keeps_no_secret CHECK (((removed_at IS NULL) OR ((credentials IS NULL) AND (NOT enabled) AND (environment = '{}'::jsonb) AND (headers = '{}'::jsonb) AND (open_since IS NULL) AND (sealed_target IS NULL) AND ((state)::text = 'disabled'::text)))),
+    CONSTRAINT server_state_known CHECK (((state)::text = ANY ((ARRAY['unknown'::character varying, 'ready'::character varying, 'unreachable'::character varying, 'unauthorized'::character varying, 'disabled'::character varying])::text[]))),
+    CONSTRAINT server_transport_known CHECK (((transport)::text = ANY ((ARRAY['python'::character varying, 'stdio'::character varying, 'http'::character varying])::text[])))
+);
+
+CREATE TABLE public.tool (
+    id bigint NOT NULL,
+    name character varying(128) NOT NULL,
+    exposed_name character varying(160) NOT NULL,
+    "position" integer DEFAULT 0 NOT NULL,
+    definition json NOT NULL,
+    digest character varying(64) NOT NULL,
+    rejected text DEFAULT ''::text NOT NULL,
+    hint_mode character varying(8),
+    read_only boolean DEFAULT false NOT NULL,
+    idempotent boolean DEFAULT false NOT NULL,
+    first_seen_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    changed_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    gone_at timestamp with time zone,
+    confirmed_digest character varying(64) DEFAULT ''::character varying NOT NULL,
+    confirmed_at timestamp with time zone,
+    confirmed_by character varying(255) DEFAULT ''::character varying NOT NULL,
+    enabled boolean DEFAULT true NOT NULL,
+    policy_mode character varying(8),
+    policy_at_least_once boolean,
+    question_audience character varying(8),
+    people_after_program boolean DEFAULT false NOT NULL,
+    companion jsonb DEFAULT '{}'::jsonb NOT NULL,
+    retry_on jsonb DEFAULT '[]'::jsonb NOT NULL,
+    retry_seconds integer DEFAULT 1 NOT NULL,
+    max_attempts integer DEFAULT 3 NOT NULL,
+    run_seconds integer DEFAULT 900 NOT NULL,
+    join_seconds integer DEFAULT 300 NOT NULL,
+    server_id bigint NOT NULL,
+    CONSTRAINT tool_hint_known CHECK (((hint_mode IS NULL) OR ((hint_mode)::text = ANY ((ARRAY['auto'::character varying, 'always'::character varying, 'never'::character varying, 'required'::character varying])::text[])))),
+    CONSTRAINT tool_join_seconds_range CHECK (((join_seconds >= 0) AND (join_seconds <= 86400))),
+    CONSTRAINT tool_max_attempts_range CHECK (((max_attempts >= 1) AND (max_attempts <= 20))),
+    CONSTRAINT tool_mode_known CHECK (((policy_mode IS NULL) OR ((policy_mode)::text = ANY ((ARRAY['auto'::character varying, 'always'::character varying, 'never'::character varying, 'required'::character varying])::text[])))),
+    CONSTRAINT tool_retry_seconds_range CHECK (((retry_seconds >= 1) AND (retry_seconds <= 300))),
+    CONSTRAINT tool_run_seconds_range CHECK (((run_seconds >= 1) AND (run_seconds <= 86400)))
+);
+
 CREATE TABLE public.outbound (
     id bigint NOT NULL,
     step integer DEFAULT 0 NOT NULL,
@@ -193,6 +283,14 @@ CREATE TABLE public.outbound (
     task_id bigint NOT NULL,
     CONSTRAINT outbound_closed_iff_not_open CHECK ((((closed_at IS NULL) AND ((state)::text = ANY ((ARRAY['open'::character varying, 'offered'::character varying])::text[]))) OR ((NOT ((state)::text = ANY ((ARRAY['open'::character varying, 'offered'::character varying])::text[]))) AND (closed_at IS NOT NULL)))),
     CONSTRAINT outbound_state_known CHECK ((((state)::text = ANY ((ARRAY['open'::character varying, 'answered'::character varying, 'withdrawn'::character varying])::text[])) OR (page AND ((state)::text = ANY ((ARRAY['offered'::character varying, 'accepted'::character varying])::text[])))))
+);
+
+CREATE TABLE public.absence (
+    membership_id bigint NOT NULL,
+    until timestamp with time zone NOT NULL,
+    named_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    deputy_id bigint,
+    CONSTRAINT absence_deputy_is_another CHECK (((deputy_id IS NULL) OR (NOT ((deputy_id = membership_id) AND (deputy_id IS NOT NULL)))))
 );
 
 CREATE TABLE public.access_token (
@@ -352,7 +450,9 @@ CREATE TABLE public.decision (
     undo_until timestamp with time zone,
     context_id bigint,
     user_id integer,
+    for_user_id integer,
     question_id bigint NOT NULL,
+    CONSTRAINT decision_for_another CHECK (((for_user_id IS NULL) OR ((user_id IS NOT NULL) AND (NOT ((for_user_id = user_id) AND (for_user_id IS NOT NULL) AND (user_id IS NOT NULL)))))),
     CONSTRAINT decision_verdict_known CHECK (((verdict)::text = ANY ((ARRAY['approve'::character varying, 'reject'::character varying, 'allow'::character varying, 'deny'::character varying, 'accept'::character varying, 'decline'::character varying, 'cancel'::character varying, 'answer'::character varying, 'ran'::character varying, 'unrun'::character varying])::text[])))
 );
 
@@ -519,22 +619,6 @@ ALTER TABLE public.learned_patience ALTER COLUMN id ADD GENERATED BY DEFAULT AS 
     CACHE 1
 );
 
-CREATE TABLE public.mailing (
-    membership_id bigint NOT NULL,
-    address character varying(254) DEFAULT ''::character varying NOT NULL,
-    pending character varying(254) DEFAULT ''::character varying NOT NULL,
-    kinds character varying(32)[] DEFAULT '{}'::character varying(32)[] NOT NULL,
-    pace character varying(8) DEFAULT 'soon'::character varying NOT NULL,
-    daily_at time without time zone,
-    quiet_from time without time zone,
-    quiet_until time without time zone,
-    zone character varying(64) DEFAULT 'UTC'::character varying NOT NULL,
-    away_until timestamp with time zone,
-    mailed_at timestamp with time zone,
-    CONSTRAINT mailing_pace_known CHECK ((((daily_at IS NULL) AND ((pace)::text = 'soon'::text)) OR ((daily_at IS NOT NULL) AND ((pace)::text = 'daily'::text)))),
-    CONSTRAINT mailing_quiet_ends CHECK ((((quiet_from IS NULL) AND (quiet_until IS NULL)) OR ((quiet_from IS NOT NULL) AND (quiet_until IS NOT NULL) AND (NOT ((quiet_from = quiet_until) AND (quiet_from IS NOT NULL) AND (quiet_until IS NOT NULL))))))
-);
-
 CREATE TABLE public.membership (
     id bigint NOT NULL,
     role character varying(16) NOT NULL,
@@ -556,6 +640,12 @@ ALTER TABLE public.membership ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTI
     CACHE 1
 );
 
+CREATE TABLE public.news_read (
+    membership_id bigint NOT NULL,
+    below bigint NOT NULL,
+    still_open bigint[] DEFAULT '{}'::bigint[] NOT NULL
+);
+
 CREATE TABLE public.notice (
     id bigint NOT NULL,
     public_id character varying(40) NOT NULL,
@@ -563,7 +653,7 @@ CREATE TABLE public.notice (
     kind character varying(32) NOT NULL,
     channel character varying(8) NOT NULL,
     body text NOT NULL,
-    mail character varying(40) DEFAULT ''::character varying NOT NULL,
+    message character varying(40) DEFAULT ''::character varying NOT NULL,
     state character varying(8) DEFAULT 'due'::character varying NOT NULL,
     due_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     planned_at timestamp with time zone,
@@ -578,9 +668,40 @@ CREATE TABLE public.notice (
     tenant_id bigint NOT NULL,
     user_id integer,
     webhook_id bigint,
-    CONSTRAINT notice_has_its_receiver CHECK (((((channel)::text = 'webhook'::text) AND (user_id IS NULL) AND (webhook_id IS NOT NULL)) OR (((channel)::text = 'mail'::text) AND (user_id IS NOT NULL) AND (webhook_id IS NULL)))),
-    CONSTRAINT notice_in_a_mail CHECK ((((channel)::text = 'mail'::text) OR (((mail)::text = ''::text) AND (NOT ((state)::text = 'skipped'::text))))),
+    CONSTRAINT notice_has_its_receiver CHECK (((((channel)::text = 'webhook'::text) AND (user_id IS NULL) AND (webhook_id IS NOT NULL)) OR (((channel)::text = ANY ((ARRAY['mail'::character varying, 'push'::character varying, 'slack'::character varying])::text[])) AND (user_id IS NOT NULL) AND (webhook_id IS NULL)))),
+    CONSTRAINT notice_in_a_message CHECK ((((channel)::text = ANY ((ARRAY['mail'::character varying, 'push'::character varying, 'slack'::character varying])::text[])) OR (((message)::text = ''::text) AND (NOT ((state)::text = 'skipped'::text))))),
     CONSTRAINT notice_state_fits CHECK ((((ended_at IS NULL) AND ((state)::text = 'due'::text)) OR ((ended_at IS NOT NULL) AND (lease_until IS NULL) AND ((state)::text = ANY ((ARRAY['sent'::character varying, 'failed'::character varying, 'skipped'::character varying])::text[])))))
+);
+
+CREATE TABLE public.notice_address (
+    id bigint NOT NULL,
+    channel character varying(8) NOT NULL,
+    address character varying(254) DEFAULT ''::character varying NOT NULL,
+    pending character varying(254) DEFAULT ''::character varying NOT NULL,
+    sent_at timestamp with time zone,
+    choices_id bigint NOT NULL,
+    CONSTRAINT notice_address_channel_known CHECK (((channel)::text = ANY ((ARRAY['mail'::character varying, 'push'::character varying, 'slack'::character varying])::text[])))
+);
+
+ALTER TABLE public.notice_address ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.notice_address_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.notice_choices (
+    membership_id bigint NOT NULL,
+    kinds character varying(32)[] DEFAULT '{}'::character varying(32)[] NOT NULL,
+    pace character varying(8) DEFAULT 'soon'::character varying NOT NULL,
+    daily_at time without time zone,
+    quiet_from time without time zone,
+    quiet_until time without time zone,
+    zone character varying(64) DEFAULT 'UTC'::character varying NOT NULL,
+    CONSTRAINT notice_choices_pace_known CHECK ((((daily_at IS NULL) AND ((pace)::text = 'soon'::text)) OR ((daily_at IS NOT NULL) AND ((pace)::text = 'daily'::text)))),
+    CONSTRAINT notice_choices_quiet_ends CHECK ((((quiet_from IS NULL) AND (quiet_until IS NULL)) OR ((quiet_from IS NOT NULL) AND (quiet_until IS NOT NULL) AND (NOT ((quiet_from = quiet_until) AND (quiet_from IS NOT NULL) AND (quiet_until IS NOT NULL))))))
 );
 
 ALTER TABLE public.notice ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
@@ -680,6 +801,28 @@ CREATE TABLE public.preview (
     CONSTRAINT preview_digest_iff_ended CHECK ((((digest IS NULL) AND (ended_at IS NULL) AND (text IS NULL)) OR ((digest IS NOT NULL) AND (ended_at IS NOT NULL))))
 );
 
+CREATE TABLE public.push_browser (
+    id bigint NOT NULL,
+    digest bytea NOT NULL,
+    sealed bytea NOT NULL,
+    session character varying(64) NOT NULL,
+    label character varying(64) NOT NULL,
+    host character varying(255) NOT NULL,
+    made_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    used_at timestamp with time zone,
+    last_message character varying(40) DEFAULT ''::character varying NOT NULL,
+    choices_id bigint NOT NULL
+);
+
+ALTER TABLE public.push_browser ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.push_browser_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 ALTER TABLE public.question ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.question_id_seq
     START WITH 1
@@ -770,56 +913,6 @@ ALTER TABLE public.seal ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     NO MINVALUE
     NO MAXVALUE
     CACHE 1
-);
-
-CREATE TABLE public.server (
-    id bigint NOT NULL,
-    name character varying(64) NOT NULL,
-    transport character varying(8) NOT NULL,
-    target text NOT NULL,
-    sealed_target bytea,
-    credentials bytea,
-    headers jsonb DEFAULT '{}'::jsonb NOT NULL,
-    environment jsonb DEFAULT '{}'::jsonb NOT NULL,
-    directory text DEFAULT ''::text NOT NULL,
-    own_process boolean DEFAULT false NOT NULL,
-    connect_seconds integer,
-    prefix character varying(64) DEFAULT ''::character varying NOT NULL,
-    review boolean DEFAULT false NOT NULL,
-    by_file boolean DEFAULT false NOT NULL,
-    calls_at_once integer,
-    shared boolean DEFAULT false NOT NULL,
-    enabled boolean DEFAULT true NOT NULL,
-    disabled_reason character varying(200) DEFAULT ''::character varying NOT NULL,
-    state character varying(16) DEFAULT 'unknown'::character varying NOT NULL,
-    problem text DEFAULT ''::text NOT NULL,
-    protocol character varying(32) DEFAULT ''::character varying NOT NULL,
-    pinned character varying(10) DEFAULT ''::character varying NOT NULL,
-    era character varying(9) DEFAULT ''::character varying NOT NULL,
-    info jsonb DEFAULT '{}'::jsonb NOT NULL,
-    capabilities jsonb DEFAULT '{}'::jsonb NOT NULL,
-    incomplete text DEFAULT ''::text NOT NULL,
-    catalogue_at timestamp with time zone,
-    last_seen_at timestamp with time zone,
-    failures integer DEFAULT 0 NOT NULL,
-    open_since timestamp with time zone,
-    retry_at timestamp with time zone,
-    probe_until timestamp with time zone,
-    created_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
-    removed_at timestamp with time zone,
-    tenant_id bigint NOT NULL,
-    CONSTRAINT server_breaker_whole CHECK ((((failures >= 0) AND (open_since IS NULL) AND (probe_until IS NULL) AND (retry_at IS NULL)) OR ((failures > 0) AND (open_since IS NOT NULL) AND (retry_at IS NOT NULL)))),
-    CONSTRAINT server_calls_at_once_range CHECK (((calls_at_once IS NULL) OR ((calls_at_once >= 1) AND (calls_at_once <= 1000)))),
-    CONSTRAINT server_connect_seconds_range CHECK (((connect_seconds IS NULL) OR ((connect_seconds >= 1) AND (connect_seconds <= 120)))),
-    CONSTRAINT server_environment_for_commands CHECK ((((directory = ''::text) AND (environment = '{}'::jsonb)) OR ((transport)::text = 'stdio'::text) OR own_process)),
-    CONSTRAINT server_era_known CHECK (((era)::text = ANY ((ARRAY[''::character varying, 'stateless'::character varying, 'sessions'::character varying, 'sse'::character varying])::text[]))),
-    CONSTRAINT server_headers_for_addresses CHECK (((headers = '{}'::jsonb) OR (NOT ((transport)::text = ANY ((ARRAY['python'::character varying, 'stdio'::character varying])::text[]))))),
-    CONSTRAINT server_own_process_for_python CHECK (((NOT own_process) OR ((transport)::text = 'python'::text))),
-    CONSTRAINT server_pinned_version CHECK (((pinned)::text ~ '^([0-9]{4}-[0-9]{2}-[0-9]{2}|caller)?$'::text)),
-    CONSTRAINT server_reason_while_disabled CHECK ((((disabled_reason)::text = ''::text) OR (NOT enabled))),
-    CONSTRAINT server_removed_keeps_no_secret CHECK (((removed_at IS NULL) OR ((credentials IS NULL) AND (NOT enabled) AND (environment = '{}'::jsonb) AND (headers = '{}'::jsonb) AND (open_since IS NULL) AND (sealed_target IS NULL) AND ((state)::text = 'disabled'::text)))),
-    CONSTRAINT server_state_known CHECK (((state)::text = ANY ((ARRAY['unknown'::character varying, 'ready'::character varying, 'unreachable'::character varying, 'unauthorized'::character varying, 'disabled'::character varying])::text[]))),
-    CONSTRAINT server_transport_known CHECK (((transport)::text = ANY ((ARRAY['python'::character varying, 'stdio'::character varying, 'http'::character varying])::text[])))
 );
 
 CREATE TABLE public.server_grant (
@@ -941,6 +1034,27 @@ CREATE TABLE public.sign_in (
     CONSTRAINT sign_in_hashed CHECK (((digest)::text ~ '^[0-9a-f]{64}$'::text))
 );
 
+CREATE TABLE public.slack_card (
+    notice_id bigint NOT NULL,
+    call_digest character varying(64) NOT NULL,
+    refused character varying(500) DEFAULT ''::character varying NOT NULL,
+    message_id bigint NOT NULL,
+    question_id bigint NOT NULL
+);
+
+CREATE TABLE public.slack_message (
+    notice_id bigint NOT NULL,
+    public_id character varying(40) NOT NULL,
+    conversation character varying(32) DEFAULT ''::character varying NOT NULL,
+    ts character varying(32) DEFAULT ''::character varying NOT NULL,
+    more integer DEFAULT 0 NOT NULL,
+    shown character varying(64) DEFAULT ''::character varying NOT NULL,
+    changes integer DEFAULT 0 NOT NULL,
+    look_at timestamp with time zone,
+    tries integer DEFAULT 0 NOT NULL,
+    CONSTRAINT slack_message_has_its_place CHECK (((((conversation)::text = ''::text) AND ((ts)::text = ''::text)) OR ((NOT ((conversation)::text = ''::text)) AND (NOT ((ts)::text = ''::text)))))
+);
+
 ALTER TABLE public.stream ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.stream_id_seq
     START WITH 1
@@ -976,43 +1090,6 @@ ALTER TABLE public.task_log ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY
     NO MINVALUE
     NO MAXVALUE
     CACHE 1
-);
-
-CREATE TABLE public.tool (
-    id bigint NOT NULL,
-    name character varying(128) NOT NULL,
-    exposed_name character varying(160) NOT NULL,
-    "position" integer DEFAULT 0 NOT NULL,
-    definition json NOT NULL,
-    digest character varying(64) NOT NULL,
-    rejected text DEFAULT ''::text NOT NULL,
-    hint_mode character varying(8),
-    read_only boolean DEFAULT false NOT NULL,
-    idempotent boolean DEFAULT false NOT NULL,
-    first_seen_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
-    changed_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
-    gone_at timestamp with time zone,
-    confirmed_digest character varying(64) DEFAULT ''::character varying NOT NULL,
-    confirmed_at timestamp with time zone,
-    confirmed_by character varying(255) DEFAULT ''::character varying NOT NULL,
-    enabled boolean DEFAULT true NOT NULL,
-    policy_mode character varying(8),
-    policy_at_least_once boolean,
-    question_audience character varying(8),
-    people_after_program boolean DEFAULT false NOT NULL,
-    companion jsonb DEFAULT '{}'::jsonb NOT NULL,
-    retry_on jsonb DEFAULT '[]'::jsonb NOT NULL,
-    retry_seconds integer DEFAULT 1 NOT NULL,
-    max_attempts integer DEFAULT 3 NOT NULL,
-    run_seconds integer DEFAULT 900 NOT NULL,
-    join_seconds integer DEFAULT 300 NOT NULL,
-    server_id bigint NOT NULL,
-    CONSTRAINT tool_hint_known CHECK (((hint_mode IS NULL) OR ((hint_mode)::text = ANY ((ARRAY['auto'::character varying, 'always'::character varying, 'never'::character varying, 'required'::character varying])::text[])))),
-    CONSTRAINT tool_join_seconds_range CHECK (((join_seconds >= 0) AND (join_seconds <= 86400))),
-    CONSTRAINT tool_max_attempts_range CHECK (((max_attempts >= 1) AND (max_attempts <= 20))),
-    CONSTRAINT tool_mode_known CHECK (((policy_mode IS NULL) OR ((policy_mode)::text = ANY ((ARRAY['auto'::character varying, 'always'::character varying, 'never'::character varying, 'required'::character varying])::text[])))),
-    CONSTRAINT tool_retry_seconds_range CHECK (((retry_seconds >= 1) AND (retry_seconds <= 300))),
-    CONSTRAINT tool_run_seconds_range CHECK (((run_seconds >= 1) AND (run_seconds <= 86400)))
 );
 
 CREATE VIEW public.task_view AS
@@ -1063,7 +1140,8 @@ CREATE VIEW public.task_view AS
                FROM public.question q
               WHERE ((q.task_id = t.id) AND ((q.state)::text = 'open'::text)))
             ELSE NULL::json
-        END AS open_questions
+        END AS open_questions,
+    ended_as
    FROM public.task t;
 
 CREATE TABLE public.tenant (
@@ -1226,6 +1304,9 @@ ALTER TABLE ONLY public.event ATTACH PARTITION public.event_1 FOR VALUES FROM (M
 
 ALTER TABLE ONLY public.event ALTER COLUMN id SET DEFAULT nextval('public.event_id_seq'::regclass);
 
+ALTER TABLE ONLY public.absence
+    ADD CONSTRAINT absence_pkey PRIMARY KEY (membership_id);
+
 ALTER TABLE ONLY public.access_token
     ADD CONSTRAINT access_token_digest_unique UNIQUE (digest);
 
@@ -1313,14 +1394,23 @@ ALTER TABLE ONLY public.learned_patience
 ALTER TABLE ONLY public.learned_patience
     ADD CONSTRAINT learned_patience_unique UNIQUE (context_id, program);
 
-ALTER TABLE ONLY public.mailing
-    ADD CONSTRAINT mailing_pkey PRIMARY KEY (membership_id);
-
 ALTER TABLE ONLY public.membership
     ADD CONSTRAINT membership_one_role UNIQUE (tenant_id, user_id);
 
 ALTER TABLE ONLY public.membership
     ADD CONSTRAINT membership_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.news_read
+    ADD CONSTRAINT news_read_pkey PRIMARY KEY (membership_id);
+
+ALTER TABLE ONLY public.notice_address
+    ADD CONSTRAINT notice_address_of_a_channel UNIQUE (choices_id, channel);
+
+ALTER TABLE ONLY public.notice_address
+    ADD CONSTRAINT notice_address_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.notice_choices
+    ADD CONSTRAINT notice_choices_pkey PRIMARY KEY (membership_id);
 
 ALTER TABLE ONLY public.notice
     ADD CONSTRAINT notice_once_for_a_person UNIQUE (event_id, user_id, channel);
@@ -1357,6 +1447,12 @@ ALTER TABLE ONLY public.permit
 
 ALTER TABLE ONLY public.preview
     ADD CONSTRAINT preview_pkey PRIMARY KEY (question_id);
+
+ALTER TABLE ONLY public.push_browser
+    ADD CONSTRAINT push_browser_digest_unique UNIQUE (digest);
+
+ALTER TABLE ONLY public.push_browser
+    ADD CONSTRAINT push_browser_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.question
     ADD CONSTRAINT question_key_once_per_task UNIQUE (task_id, key);
@@ -1411,6 +1507,15 @@ ALTER TABLE ONLY public.session
 
 ALTER TABLE ONLY public.sign_in
     ADD CONSTRAINT sign_in_pkey PRIMARY KEY (digest);
+
+ALTER TABLE ONLY public.slack_card
+    ADD CONSTRAINT slack_card_pkey PRIMARY KEY (notice_id);
+
+ALTER TABLE ONLY public.slack_message
+    ADD CONSTRAINT slack_message_once UNIQUE (public_id);
+
+ALTER TABLE ONLY public.slack_message
+    ADD CONSTRAINT slack_message_pkey PRIMARY KEY (notice_id);
 
 ALTER TABLE ONLY public.stream
     ADD CONSTRAINT stream_pkey PRIMARY KEY (id);
@@ -1478,6 +1583,8 @@ ALTER TABLE ONLY public.worker
 ALTER TABLE ONLY public.worker
     ADD CONSTRAINT worker_pkey PRIMARY KEY (id);
 
+CREATE INDEX absence_deputy_id_fccda753 ON public.absence USING btree (deputy_id);
+
 CREATE INDEX access_token_context_id_13ad2c15 ON public.access_token USING btree (context_id);
 
 CREATE INDEX application_registration_id_b751f713 ON public.application USING btree (registration_id);
@@ -1493,6 +1600,8 @@ CREATE INDEX consent_application_id_4a02fb7e ON public.consent USING btree (appl
 CREATE INDEX consent_user_id_7de67718 ON public.consent USING btree (user_id);
 
 CREATE INDEX decision_context_id_61084668 ON public.decision USING btree (context_id);
+
+CREATE UNIQUE INDEX decision_one_for_person ON public.decision USING btree (question_id, for_user_id) WHERE (for_user_id IS NOT NULL);
 
 CREATE UNIQUE INDEX decision_one_per_person ON public.decision USING btree (question_id, user_id) WHERE (user_id IS NOT NULL);
 
@@ -1540,11 +1649,11 @@ CREATE INDEX notice_age ON public.notice USING btree (queued_at);
 
 CREATE INDEX notice_due ON public.notice USING btree (due_at) WHERE ((state)::text = 'due'::text);
 
-CREATE INDEX notice_due_to_a_person ON public.notice USING btree (user_id, due_at, id) WHERE (((channel)::text = 'mail'::text) AND ((state)::text = 'due'::text));
+CREATE INDEX notice_due_to_a_person ON public.notice USING btree (user_id, channel, due_at, id) WHERE (((state)::text = 'due'::text) AND (user_id IS NOT NULL));
 
 CREATE INDEX notice_due_to_a_webhook ON public.notice USING btree (webhook_id, due_at, id) WHERE ((state)::text = 'due'::text);
 
-CREATE INDEX notice_newest_of_a_person ON public.notice USING btree (user_id, id DESC) WHERE ((channel)::text = 'mail'::text);
+CREATE INDEX notice_newest_of_a_person ON public.notice USING btree (user_id, channel, id DESC) WHERE (user_id IS NOT NULL);
 
 CREATE INDEX notice_newest_of_a_webhook ON public.notice USING btree (webhook_id, id DESC);
 
@@ -1565,6 +1674,10 @@ CREATE INDEX outcome_check_due ON public.outcome_check USING btree (next_at) WHE
 CREATE INDEX permit_expiry ON public.permit USING btree (expires_at);
 
 CREATE INDEX preview_due ON public.preview USING btree (next_at) WHERE (ended_at IS NULL);
+
+CREATE INDEX push_browser_by_session ON public.push_browser USING btree (session);
+
+CREATE INDEX push_browser_choices_id_41cf550b ON public.push_browser USING btree (choices_id);
 
 CREATE INDEX question_about ON public.question USING btree (about_id) WHERE (about_id IS NOT NULL);
 
@@ -1604,6 +1717,12 @@ CREATE INDEX sign_in_expire_date_8e8092bd ON public.sign_in USING btree (expire_
 
 CREATE INDEX sign_in_user_id_26218422 ON public.sign_in USING btree (user_id);
 
+CREATE INDEX slack_card_of_a_message ON public.slack_card USING btree (message_id);
+
+CREATE INDEX slack_card_of_a_question ON public.slack_card USING btree (question_id);
+
+CREATE INDEX slack_message_changed ON public.slack_message USING btree (look_at) WHERE (look_at IS NOT NULL);
+
 CREATE INDEX stream_seen ON public.stream USING btree (seen_at);
 
 CREATE INDEX stream_session_id_2d512fc2 ON public.stream USING btree (session_id);
@@ -1634,9 +1753,13 @@ CREATE INDEX task_newest_by_context ON public.task USING btree (context_id, id D
 
 CREATE INDEX task_newest_by_state ON public.task USING btree (tenant_id, state, id DESC);
 
+CREATE INDEX task_newest_ended_as ON public.task USING btree (tenant_id, ended_as, id DESC) WHERE (NOT ((ended_as)::text = ''::text));
+
+CREATE INDEX task_newest_faulted ON public.task USING btree (tenant_id, id DESC) WHERE (((ended_as)::text = ''::text) AND ((state)::text = 'faulted'::text));
+
 CREATE INDEX task_newest_not_fetched ON public.task USING btree (tenant_id, id DESC) WHERE ((left_at IS NOT NULL) AND ((state)::text = ANY ((ARRAY['finished'::character varying, 'faulted'::character varying])::text[])));
 
-CREATE INDEX task_newest_with_error ON public.task USING btree (tenant_id, id DESC) WHERE (is_error AND ((state)::text = 'finished'::text));
+CREATE INDEX task_newest_with_error ON public.task USING btree (tenant_id, id DESC) WHERE (((ended_as)::text = ''::text) AND is_error AND ((state)::text = 'finished'::text));
 
 CREATE INDEX task_rerun_of ON public.task USING btree (rerun_of_id) WHERE (rerun_of_id IS NOT NULL);
 
@@ -1672,6 +1795,8 @@ CREATE INDEX upstream_session_server_id_0c2dbd74 ON public.upstream_session USIN
 
 CREATE INDEX worker_name_b0f1579c_like ON public.worker USING btree (name varchar_pattern_ops);
 
+CREATE TRIGGER absence_guard BEFORE INSERT OR UPDATE ON public.absence FOR EACH ROW EXECUTE FUNCTION public.absence_guard();
+
 CREATE TRIGGER auth_user_admin_disabled AFTER UPDATE OF is_active ON public.auth_user FOR EACH ROW WHEN ((old.is_active AND (NOT new.is_active))) EXECUTE FUNCTION public.auth_user_keeps_admin();
 
 CREATE TRIGGER auth_user_announced AFTER DELETE OR UPDATE OF is_active ON public.auth_user FOR EACH STATEMENT EXECUTE FUNCTION public.announce_people();
@@ -1687,6 +1812,8 @@ CREATE TRIGGER bypass_no_truncate BEFORE TRUNCATE ON public.bypass FOR EACH STAT
 CREATE TRIGGER decision_append_only BEFORE UPDATE ON public.decision FOR EACH ROW EXECUTE FUNCTION public.append_only();
 
 CREATE TRIGGER decision_has_factor BEFORE INSERT ON public.decision FOR EACH ROW WHEN ((((new.verdict)::text = 'approve'::text) AND ((new.second_factor)::text = ''::text))) EXECUTE FUNCTION public.decision_has_factor();
+
+CREATE TRIGGER decision_of_deputy BEFORE INSERT ON public.decision FOR EACH ROW WHEN ((new.user_id IS NOT NULL)) EXECUTE FUNCTION public.decision_of_deputy();
 
 CREATE TRIGGER decision_sees_preview BEFORE INSERT ON public.decision FOR EACH ROW WHEN (((new.verdict)::text = 'approve'::text)) EXECUTE FUNCTION public.decision_sees_preview();
 
@@ -1732,6 +1859,8 @@ CREATE TRIGGER preview_guard BEFORE UPDATE ON public.preview FOR EACH ROW WHEN (
 
 CREATE TRIGGER preview_stays BEFORE DELETE ON public.preview FOR EACH ROW EXECUTE FUNCTION public.goes_with_its_parent();
 
+CREATE TRIGGER push_browser_ended AFTER DELETE ON public.push_browser FOR EACH ROW EXECUTE FUNCTION public.end_push();
+
 CREATE TRIGGER question_about_guard BEFORE INSERT ON public.question FOR EACH ROW WHEN ((new.about_id IS NOT NULL)) EXECUTE FUNCTION public.question_about_guard();
 
 CREATE TRIGGER question_closes_asked_back AFTER UPDATE ON public.question FOR EACH ROW WHEN ((((old.kind)::text = 'approval'::text) AND (old.closed_at IS NULL) AND (new.closed_at IS NOT NULL))) EXECUTE FUNCTION public.question_closes_asked_back();
@@ -1755,6 +1884,8 @@ CREATE TRIGGER seal_stays AFTER DELETE ON public.seal REFERENCING OLD TABLE AS g
 CREATE TRIGGER server_guard BEFORE UPDATE ON public.server FOR EACH ROW WHEN ((old.removed_at IS NOT NULL)) EXECUTE FUNCTION public.server_guard();
 
 CREATE TRIGGER sign_in_ended AFTER DELETE ON public.sign_in REFERENCING OLD TABLE AS ended FOR EACH STATEMENT EXECUTE FUNCTION public.announce_sign_outs();
+
+CREATE TRIGGER sign_in_ends_browsers AFTER DELETE ON public.sign_in REFERENCING OLD TABLE AS ended FOR EACH STATEMENT EXECUTE FUNCTION public.end_browsers();
 
 CREATE TRIGGER task_born_unedited BEFORE INSERT ON public.task FOR EACH ROW WHEN ((new.edited IS NOT NULL)) EXECUTE FUNCTION public.task_edited_guard();
 
@@ -1781,6 +1912,12 @@ CREATE TRIGGER task_record AFTER UPDATE ON public.task REFERENCING OLD TABLE AS 
 CREATE TRIGGER task_record_new AFTER INSERT ON public.task REFERENCING NEW TABLE AS new_tasks FOR EACH STATEMENT EXECUTE FUNCTION public.task_record();
 
 CREATE TRIGGER task_tells_edited BEFORE UPDATE ON public.task FOR EACH ROW WHEN (((new.edited IS NOT NULL) AND (old.ended_at IS NULL) AND (new.ended_at IS NOT NULL))) EXECUTE FUNCTION public.task_tells_edited();
+
+ALTER TABLE ONLY public.absence
+    ADD CONSTRAINT absence_deputy_id_fccda753_fk_membership_id FOREIGN KEY (deputy_id) REFERENCES public.membership(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.absence
+    ADD CONSTRAINT absence_membership_id_6a836b99_fk_membership_id FOREIGN KEY (membership_id) REFERENCES public.membership(id) DEFERRABLE INITIALLY DEFERRED;
 
 ALTER TABLE ONLY public.access_token
     ADD CONSTRAINT access_token_context_id_13ad2c15_fk_auth_context_id FOREIGN KEY (context_id) REFERENCES public.auth_context(id) DEFERRABLE INITIALLY DEFERRED;
@@ -1817,6 +1954,9 @@ ALTER TABLE ONLY public.consent
 
 ALTER TABLE ONLY public.decision
     ADD CONSTRAINT decision_context_id_61084668_fk_auth_context_id FOREIGN KEY (context_id) REFERENCES public.auth_context(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.decision
+    ADD CONSTRAINT decision_for_user_id_9e73822e_fk_auth_user_id FOREIGN KEY (for_user_id) REFERENCES public.auth_user(id) DEFERRABLE INITIALLY DEFERRED;
 
 ALTER TABLE ONLY public.decision
     ADD CONSTRAINT decision_question_id_9b233cf0_fk_question_id FOREIGN KEY (question_id) REFERENCES public.question(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
@@ -1860,14 +2000,20 @@ ALTER TABLE ONLY public.interest
 ALTER TABLE ONLY public.learned_patience
     ADD CONSTRAINT learned_patience_context_id_9aa42904_fk_auth_context_id FOREIGN KEY (context_id) REFERENCES public.auth_context(id) DEFERRABLE INITIALLY DEFERRED;
 
-ALTER TABLE ONLY public.mailing
-    ADD CONSTRAINT mailing_membership_id_2b65fabf_fk_membership_id FOREIGN KEY (membership_id) REFERENCES public.membership(id) DEFERRABLE INITIALLY DEFERRED;
-
 ALTER TABLE ONLY public.membership
     ADD CONSTRAINT membership_tenant_id_5206de02_fk_tenant_id FOREIGN KEY (tenant_id) REFERENCES public.tenant(id) DEFERRABLE INITIALLY DEFERRED;
 
 ALTER TABLE ONLY public.membership
     ADD CONSTRAINT membership_user_id_3409a104_fk_auth_user_id FOREIGN KEY (user_id) REFERENCES public.auth_user(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.news_read
+    ADD CONSTRAINT news_read_membership_id_e813727a_fk_membership_id FOREIGN KEY (membership_id) REFERENCES public.membership(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.notice_address
+    ADD CONSTRAINT notice_address_choices_id_62936816_fk_notice_ch FOREIGN KEY (choices_id) REFERENCES public.notice_choices(membership_id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.notice_choices
+    ADD CONSTRAINT notice_choices_membership_id_07c07143_fk_membership_id FOREIGN KEY (membership_id) REFERENCES public.membership(id) DEFERRABLE INITIALLY DEFERRED;
 
 ALTER TABLE ONLY public.notice
     ADD CONSTRAINT notice_tenant_id_c1143374_fk_tenant_id FOREIGN KEY (tenant_id) REFERENCES public.tenant(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
@@ -1904,6 +2050,9 @@ ALTER TABLE ONLY public.permit
 
 ALTER TABLE ONLY public.preview
     ADD CONSTRAINT preview_question_id_b9a131ed_fk_question_id FOREIGN KEY (question_id) REFERENCES public.question(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.push_browser
+    ADD CONSTRAINT push_browser_choices_id_41cf550b_fk_notice_ch FOREIGN KEY (choices_id) REFERENCES public.notice_choices(membership_id) DEFERRABLE INITIALLY DEFERRED;
 
 ALTER TABLE ONLY public.question
     ADD CONSTRAINT question_about_id_6e383ea7_fk_question_id FOREIGN KEY (about_id) REFERENCES public.question(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
@@ -1964,6 +2113,18 @@ ALTER TABLE ONLY public.session
 
 ALTER TABLE ONLY public.sign_in
     ADD CONSTRAINT sign_in_user_id_26218422_fk_auth_user_id FOREIGN KEY (user_id) REFERENCES public.auth_user(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.slack_card
+    ADD CONSTRAINT slack_card_message_id_069c8a51_fk_slack_message_notice_id FOREIGN KEY (message_id) REFERENCES public.slack_message(notice_id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.slack_card
+    ADD CONSTRAINT slack_card_notice_id_c2e4f188_fk_notice_id FOREIGN KEY (notice_id) REFERENCES public.notice(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.slack_card
+    ADD CONSTRAINT slack_card_question_id_39bb2611_fk_question_id FOREIGN KEY (question_id) REFERENCES public.question(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.slack_message
+    ADD CONSTRAINT slack_message_notice_id_6167f02e_fk_notice_id FOREIGN KEY (notice_id) REFERENCES public.notice(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
 
 ALTER TABLE ONLY public.stream
     ADD CONSTRAINT stream_session_id_2d512fc2_fk_session_id FOREIGN KEY (session_id) REFERENCES public.session(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;

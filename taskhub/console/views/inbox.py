@@ -382,7 +382,7 @@ def _chosen(request: ConsoleRequest, item: InboxItem, ask: Ask | None) -> dict[s
         "may_block": item.mine and item.kind is QuestionKind.APPROVAL and request.caller.may("server.manage"),
         "may_edit": item.mine and questions.may_edit(item),
         "why_not": questions.why_not(request.caller, item),
-        "sampling": _sampling(item) if item.kind is QuestionKind.SAMPLING else None,
+        "sampling": content.sampling(item.params) if item.kind is QuestionKind.SAMPLING else None,
         "link": _link(item),
         "can_see_rules": request.caller.may("server.view"),
         **conversation(item),
@@ -593,9 +593,3 @@ def _link(item: InboxItem) -> content.Link | None:
     if item.params.get("mode") != "url":
         return None
     return content.link(str(item.params.get("url", "")))
-
-
-def _sampling(item: InboxItem) -> dict[str, Any]:
-    """The system prompt and the messages of a sampling request."""
-    said, left = content.said(item.params.get("messages"))
-    return {"system": str(item.params.get("systemPrompt") or ""), "said": said, "left": left}

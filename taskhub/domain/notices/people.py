@@ -121,9 +121,9 @@ class _Begun:
 @dataclass(frozen=True, slots=True)
 class Approval:
     """A question that waits for the person, mostly an approval, as a message tells of it by `kind`. `sentence` is what
-    the rule says will happen, as (text, whether the text is a value of the call); `by_word`: whether nothing is needed of
-    who approves it but their word: no second factor, no name to be typed, no preview to be seen. `mine`: whether it waits
-    for this person."""
+    the rule says will happen, as (text, whether the text is a value of the call); `by_word`: whether nothing is needed
+    of who approves it but their word: no second factor, no name to be typed, no preview to be seen. `mine`: whether it
+    waits for this person."""
 
     notice_id: int
     public_id: str

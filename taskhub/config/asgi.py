@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import logging
 import math
 import os
@@ -134,16 +135,6 @@ def build_hub() -> Hub:
     )
 
 
-def _in_place(hub: Hub) -> InPlace | None:
-    """What runs plain calls in this process, and becomes `hub.in_place`; `None` if the settings want none."""
-    if not settings.TASKHUB_WEB_SLOTS:
-        return None
-    from taskhub.worker.in_place import InPlace  # only here: it brings the client side of MCP, 20 MB
-
-    found = hub.in_place = InPlace(hub, settings.TASKHUB_WEB_SLOTS)
-    return found
-
-
 class Application:
     """Owns the hub, the pages and the hint listener for the life of the process.
 
@@ -171,7 +162,7 @@ class Application:
             too_large=lean.too_large,
         )
         self.served = Identified(guarded)
-        self._in_place = _in_place(self.hub)
+        self._in_place: InPlace | None = None
         metrics.show(self._gauges())
         self._tasks: list[asyncio.Task[None]] = []
         self._storing = asyncio.Lock()
@@ -200,12 +191,15 @@ class Application:
             )
             yield "taskhub_lanes_busy", "Lanes that run something", of, partial(getattr, lanes, "busy")
             yield "taskhub_lanes_waiting", "Calls that wait for a lane", of, partial(getattr, lanes, "waiting")
-        if self._in_place is not None:
-            size, busy = partial(getattr, self._in_place, "size"), partial(getattr, self._in_place, "busy")
-            yield "taskhub_in_place_slots", "Calls that this process runs at once, without the queue", {}, size
-            yield "taskhub_in_place_busy", "Calls that this process runs now", {}, busy
+        if slots := settings.TASKHUB_WEB_SLOTS:
+            yield "taskhub_in_place_slots", "Calls that this process runs at once, without the queue", {}, lambda: slots
+            yield "taskhub_in_place_busy", "Calls that this process runs now", {}, lambda: self._busy_in_place
         yield "taskhub_streams", "Streams of clients in this process", {}, lambda: self.lean.streaming
         yield "taskhub_consoles", "Browsers that this process keeps up to date", {}, lambda: HintConsumer.listening
+
+    @property
+    def _busy_in_place(self) -> int:
+        return 0 if self._in_place is None else self._in_place.busy
 
     def begin_closing(self) -> None:
         """Ask every open stream to end. Call this before the server waits for its connections to close."""
@@ -233,6 +227,17 @@ class Application:
             logger.critical("this process ends, since %s met an error that it cannot go on with", what, exc_info=True)
             self.failed = True
             self.stop()
+
+    async def _begin_in_place(self, feeder: Feeder) -> None:
+        """Run plain calls in this process from now on. What that needs, the client side of MCP, is loaded beside the
+        first requests: it takes longer than all else of a start, and 20 MB."""
+        loaded = await asyncio.to_thread(importlib.import_module, "taskhub.worker.in_place")
+        if self.hub.closing.is_set():
+            return
+        begun: InPlace = loaded.InPlace(self.hub, settings.TASKHUB_WEB_SLOTS)
+        feeder.also, feeder.on_lost = begun.on_hint, begun.on_gap
+        begun.start()
+        self._in_place = self.hub.in_place = begun
 
     async def _store_polls(self) -> None:
         while True:
@@ -270,13 +275,13 @@ class Application:
             message = await receive()
             if message["type"] == "lifespan.startup":
                 feeder = Feeder(self.hub, self._newer)
-                if self._in_place is not None:
-                    feeder.also, feeder.on_lost = self._in_place.on_hint, self._in_place.on_gap
-                    self._in_place.start()
                 self._tasks = [
                     asyncio.create_task(self._for_ever("hints", feeder.run())),
                     asyncio.create_task(self._for_ever("marks of polls", self._store_polls())),
                 ]
+                if settings.TASKHUB_WEB_SLOTS:
+                    begins = self._for_ever("the beginning of calls in place", self._begin_in_place(feeder))
+                    self._tasks.append(asyncio.create_task(begins))
                 await send({"type": "lifespan.startup.complete"})
             else:
                 for task in self._tasks:

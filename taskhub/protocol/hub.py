@@ -146,7 +146,7 @@ def client_of(principal: Principal) -> Client:
     )
 
 
-@dataclass(slots=True)
+@dataclass
 class RunInPlace:
     """A call that this process runs. `ended`: the task with its result, once that is stored; `None` before, and if the
     call came to anything else. Then, too, the topics of the task ring here."""

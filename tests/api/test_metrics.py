@@ -22,8 +22,9 @@ TOKEN = "scrape-me-and-nobody-else"
 
 @pytest.fixture(scope="module")
 def asked(hub: RunningHub) -> Iterator[Web]:
-    """A web process that wants a token."""
-    with web(hub, METRICS_TOKEN=TOKEN) as running:
+    """A web process that wants a token, of a hub that sends mails."""
+    mails = {"TASKHUB_SMTP_URL": "smtp+plain://127.0.0.1:9", "PUBLIC_URL": "http://hub.example"}
+    with web(hub, METRICS_TOKEN=TOKEN, **mails) as running:
         yield running
 
 

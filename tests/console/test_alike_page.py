@@ -9,6 +9,7 @@ import pytest
 from taskhub.core.states import Role
 from taskhub.domain.workers.writes import heartbeat
 from taskhub.store.models import Decision, Question
+from tests.console.admin import words
 from tests.console.conftest import Login
 from tests.factories import make_context, make_person, make_server, make_task, make_tool
 
@@ -34,7 +35,7 @@ def test_a_row_stands_for_all_and_leads_to_what_differs(tenant: Any, sign_in: Lo
     assert f'href="/inbox/{first.pk}/alike"' in row
     assert "4 alike" in row
     assert f'id="question-{second.pk}"' not in row
-    assert "Decide all 4 calls like this one" in mia.get(f"/inbox/{second.pk}/").content.decode()
+    assert "Decide all 4 calls like this one" in words(mia.get(f"/inbox/{second.pk}/").content.decode())
     page = mia.get(f"/inbox/{second.pk}/alike").content.decode()
     same, differs = page.split('id="differs"')
     assert "staging" in same
@@ -52,7 +53,7 @@ def test_those_selected_are_decided_and_the_next_comes(tenant: Any, sign_in: Log
     ids = [question.pk for question in questions]
     mia = sign_in(make_person(Role.APPROVER, tenant))
     url = f"/inbox/{ids[0]}/alike?tool=deploy"
-    for posted, words in (
+    for posted, said in (
         ({"verdict": "approve"}, "Select at least one call."),
         ({"verdict": "reject", "question": ids[:2]}, "Enter a reason; the caller will see it."),
         ({"question": ids[:2]}, "Choose approve or reject."),
@@ -60,7 +61,7 @@ def test_those_selected_are_decided_and_the_next_comes(tenant: Any, sign_in: Log
     ):
         response = mia.post(url, posted)
         assert response.status_code == 422, posted
-        assert words in response.content.decode(), posted
+        assert said in response.content.decode(), posted
     assert not Decision.objects.exists()
     kept = mia.post(url, {"verdict": "reject", "question": ids[1:3]}).content.decode()
     assert kept.count("checked>") == 2

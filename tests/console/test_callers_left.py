@@ -92,7 +92,8 @@ def test_an_approver_knows_that_nobody_waits_at_the_other_end(
     task = plain(context, tool=make_tool(make_server(tenant), "deploy", asks={}))
     question = f"/inbox/{Question.objects.get(task_id=task.id).pk}/"
     for address in ("/", "/inbox/", question):
-        assert "aller has left" not in page(admin, address)
+        assert "· caller has left" not in page(admin, address)
+        assert "Caller has left" not in page(admin, address)
     leave(task, context)
     assert "Caller has left" in page(admin, "/inbox/")
     assert "· caller has left" in page(admin, "/")

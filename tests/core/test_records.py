@@ -16,6 +16,7 @@ import taskhub.protocol
 CHANGED = {
     "taskhub.domain.tasks.reads.Read",
     "taskhub.protocol.hub.Hub",
+    "taskhub.protocol.hub.RunInPlace",
     "taskhub.protocol.revisions.v2025_11_25.streams._Position",
     "taskhub.protocol.revisions.v2025_11_25.streams._Served",
     "taskhub.protocol.rule_time._Line",

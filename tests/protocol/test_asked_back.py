@@ -101,6 +101,7 @@ def goes_on(hub: RunningHub, approver: Person, task: str) -> None:
     approver.decide(question)
 
 
+@pytest.mark.req("T26-24", "T26-33", "T26-35", "T26-36")
 def test_a_task_of_2026(hub: RunningHub, approver: Person, named: str) -> None:
     caps = {**TASKS, **FORMS}
     with Client(hub.base, named) as client:
@@ -119,6 +120,7 @@ def test_a_task_of_2026(hub: RunningHub, approver: Person, named: str) -> None:
         client.update(made, {key: BECAUSE})
 
 
+@pytest.mark.req("B26-61", "B26-63")
 def test_a_plain_call_of_2026(hub: RunningHub, approver: Person, name: str, named: str) -> None:
     with Client(hub.base, named) as client, ThreadPoolExecutor(1) as pool:
         calling = pool.submit(client.tool, *CALL, caps=FORMS)
@@ -133,6 +135,7 @@ def test_a_plain_call_of_2026(hub: RunningHub, approver: Person, name: str, name
         assert again.result(20).text == RESULT
 
 
+@pytest.mark.req("B25-21", "T25-37")
 def test_a_task_of_2025(hub: RunningHub, approver: Person, named: str) -> None:
     with SessionClient(hub.base, named, caps=FORMS) as session:
         made = session.create(*CALL)
@@ -157,6 +160,7 @@ def test_a_task_of_2025(hub: RunningHub, approver: Person, named: str) -> None:
             assert events.until("response")["result"]["content"][0]["text"] == RESULT
 
 
+@pytest.mark.req("B25-21")
 def test_a_plain_call_of_2025(hub: RunningHub, approver: Person, name: str, named: str) -> None:
     call = {"name": CALL[0], "arguments": CALL[1]}
     for version in ("2025-11-25", "2025-06-18"):
@@ -171,6 +175,7 @@ def test_a_plain_call_of_2025(hub: RunningHub, approver: Person, name: str, name
             assert events.until("response")["result"]["content"][0]["text"] == RESULT
 
 
+@pytest.mark.req("T25-37")
 def test_an_error_in_place_of_an_answer_ends_nothing(hub: RunningHub, approver: Person, named: str) -> None:
     with SessionClient(hub.base, named, caps=FORMS) as session:
         made = session.create(*CALL)
@@ -188,6 +193,7 @@ def test_an_error_in_place_of_an_answer_ends_nothing(hub: RunningHub, approver: 
             assert events.until("response")["result"]["content"][0]["text"] == RESULT
 
 
+@pytest.mark.req("T1686-17")
 def test_sep_1686(hub: RunningHub, approver: Person, name: str, named: str) -> None:
     with SessionClient(hub.base, named, caps=FORMS) as session:
         old, made = Historical(session), f"mine-{secrets.token_hex(4)}"
@@ -202,6 +208,7 @@ def test_sep_1686(hub: RunningHub, approver: Person, name: str, named: str) -> N
             assert events.until("response")["result"]["content"][0]["text"] == RESULT
 
 
+@pytest.mark.req("T2557-10", "T2557-12")
 def test_sep_2557(hub: RunningHub, approver: Person, named: str) -> None:
     with Proposed(hub.base, named) as client:
         made = client.create(*CALL)["taskId"]
@@ -213,6 +220,7 @@ def test_sep_2557(hub: RunningHub, approver: Person, named: str) -> None:
         assert client.until(made, "completed")["result"]["content"][0]["text"] == RESULT
 
 
+@pytest.mark.req("T25-39")
 def test_a_model_answers_where_its_client_takes_no_forms(
     hub: RunningHub, approver: Person, name: str, named: str
 ) -> None:
@@ -229,6 +237,7 @@ def test_a_model_answers_where_its_client_takes_no_forms(
         assert RESULT in json.dumps(found)
 
 
+@pytest.mark.req("T26-31")
 def test_the_card_says_that_a_client_cannot_be_asked(hub: RunningHub, approver: Person, named: str) -> None:
     with Client(hub.base, named) as client, ExitStack() as stack:
         made = client.create(*CALL, caps=TASKS)
@@ -238,6 +247,7 @@ def test_the_card_says_that_a_client_cannot_be_asked(hub: RunningHub, approver: 
         assert f'action="/inbox/{approval_of(hub, made)}/ask"' not in page
 
 
+@pytest.mark.req("T26-31")
 def test_a_person_who_signed_the_program_in_answers_in_the_inbox(
     hub: RunningHub, approver: Person, name: str, named: str
 ) -> None:

@@ -73,6 +73,7 @@ def told(hub: RunningHub) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.req("B25-26", "B26-49")
 def test_a_hub_with_a_hidden_server_of_the_same_names_is_as_one_without_it(hub: RunningHub, alice: Client) -> None:
     def names() -> set[str]:
         return {item["name"] for item in alice.call("tools/list", {}).result["tools"]}

@@ -122,6 +122,8 @@ def backlog() -> list[tuple[str, str, list[tuple[dict[str, str], float]]]]:
 
 def _to_people() -> list[tuple[str, str, list[tuple[dict[str, str], float]]]]:
     waits = [({"channel": one.channel}, one) for one in people.backlog()]
+    if not waits:  # this hub has no channel to people
+        return []
     return [
         (
             "taskhub_people_messages_due",

@@ -191,7 +191,7 @@ class Ear:
         of its own: when a mark enqueued now was announced again, all before it were. A hint of our own
         that is sent after that comes after them."""
         mark = self.marks.pop()
-        hints._enqueue((mark.id,))
+        hints._enqueue((mark.id,), 0.0)
         found = self._up_to(mark.public_id)
         self.raw.execute("SELECT pg_notify(%s, %s)", (HINT_CHANNEL, f"end {mark.public_id}"))
         found += self._up_to(f"end {mark.public_id}")

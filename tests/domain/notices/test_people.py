@@ -160,7 +160,7 @@ def test_what_others_have_answered_is_not_told_and_what_is_told_has_no_word_of_t
     (message,) = take()
     (one,) = message.approvals
     assert one.path.startswith(f"/inbox/task/{waits.public_id}/?key=")
-    assert (one.kind, one.tool, one.sentence) == (QUESTION, world.tool.exposed_name, "")
+    assert (one.kind, one.tool, one.sentence) == (QUESTION, world.tool.exposed_name, ())
     assert "Who are you" not in repr(message)
     assert sorted(states(person)) == ["due", "skipped"]
 

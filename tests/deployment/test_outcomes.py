@@ -51,7 +51,8 @@ class Shop:
                 f"door=http://127.0.0.1:{self.door.port}/mcp",
                 f"gateway=http://127.0.0.1:{self.gateway.port}/mcp",
             ),
-            **HASTY,
+            # Web processes run none of these calls: what they lose is in test_in_place.py.
+            **{**HASTY, "TASKHUB_WEB_SLOTS": "0"},
         )
 
     def start(self) -> subprocess.Popen[bytes]:

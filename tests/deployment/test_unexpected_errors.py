@@ -47,8 +47,8 @@ def test_a_worker_that_cannot_claim_ends_whatever_its_tools_do_and_the_next_one_
             client.create(tool, arguments)
         both = "SELECT count(*) = 2 FROM task WHERE lease_until IS NOT NULL AND tool_name IN ('hold', 'block')"
         wait_until(lambda: hub.sql(both)[0][0], "both to run", SECONDS)
-        # What a claim writes to, and nothing else does.
-        with renamed(hub, "attempt RENAME COLUMN", "started_at"):
+        # What a claim reads, and a creation does not.
+        with renamed(hub, "tool RENAME COLUMN", "question_audience"):
             task = client.create("wait_for_another", {})
             wait_until(lambda: not worker.is_running(), "the end of the worker", SECONDS)
         log = hub.log.read_text()

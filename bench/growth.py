@@ -42,9 +42,11 @@ MORE_PAGES = {
     "/tasks/?client={client}": 2_000,
     "/tasks/?tool={tool}": 8_000,
     "/tasks/?age=24h": 7_000,
-    "/tasks/?q=": 4_500,
+    "/tasks/?q=": 11_000,
     "/audit/?text=zebra": 2_500,
     "/audit/?actor=nobody": 2_500,
+    "/inbox/": 700,
+    "/inbox/?queue=all": 700,
     "/inbox/?queue=decided": 700,
     "/clients/": 7_000,
     "/clients/{client}/": 1_200,
@@ -343,7 +345,7 @@ _PAGES = (
     *(f"/audit/{query}" for query in _AUDIT), "/audit/export?format=jsonl&task={ended}",
     "/clients/", "/clients/{client}/", "/clients/applications/",
     "/servers/", "/servers/{server}/", "/workers/", "/settings/", "/settings/webhooks/", "/accounts/",
-    "/accounts/mails/", "/metrics",
+    "/accounts/notifications/", "/metrics",
 )  # fmt: skip
 """With the names of `_things` in them. `zebra` stands nowhere. The first asks for a worker, which is silent soon."""
 

@@ -83,7 +83,7 @@ PLACES: Final = (
     "webhook-edit",
     "webhook-rotate",
     "settings-disabled",
-    "mails",
+    "notifications",
     "settings-disable",
     "settings-remove",
     "settings-password",
@@ -222,7 +222,7 @@ def scene(hub: RunningHub) -> Iterator[dict[str, str]]:
             "webhook-rotate": f"/settings/webhooks/{webhook}/?do=rotate",
             "settings-password": f"/settings/?person={operator}&do=password",
             "account": "/accounts/",
-            "mails": "/accounts/mails/",
+            "notifications": "/accounts/notifications/",
             "password": "/accounts/password/change/",
             "missing": "/no-such-page/",
         }

@@ -160,9 +160,9 @@ def test_a_hundred_mixed_cards_take_at_most_250_keys(hub: RunningHub, visits: Vi
             told[kind] += keys.count - before
         wait_until(lambda: hub.sql(APPROVED, [of["approve"] + of["alike"]]) == [(60,)], "the approvals")
         rejected = "SELECT count(*) FROM decision WHERE question_id = ANY (%s) AND verdict = 'reject' AND reason <> ''"
-        assert hub.sql(rejected, [of["reject"]]) == [(15,)]
+        wait_until(lambda: hub.sql(rejected, [of["reject"]]) == [(15,)], "the rejections")
         answered = "SELECT count(*) FROM question WHERE id = ANY (%s) AND state = 'answered'"
-        assert hub.sql(answered, [of["form"]]) == [(15,)]
+        wait_until(lambda: hub.sql(answered, [of["form"]]) == [(15,)], "the answers")
         assert together
         assert len(hub.sql(OPEN, [[task for kind, task, _ in cards if kind == "skip"]])) == 10
         print(f"a hundred mixed cards: {keys.count} keys, {told}")

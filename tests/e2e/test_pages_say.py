@@ -217,7 +217,7 @@ def test_8_focus_lands_in_the_form_that_was_opened(page: Page, hub: RunningHub, 
             focused = "document.activeElement.matches('main form :is(input, select, textarea)')"
             assert page.evaluate(focused), path
         go(page, f"/inbox/{question}/")
-        page.locator("details.comment summary").click()
+        page.locator("details.comment summary", has_text="Comment").click()
         expect(page.get_by_label("Comment", exact=True)).to_be_focused()
         client.cancel(task)
 

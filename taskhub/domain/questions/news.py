@@ -23,7 +23,7 @@ from taskhub.store import statements
 
 SHOWN: Final = 20
 """The most news that a person is shown."""
-LOOKED_AT: Final = 200
+LOOKED_AT: Final = 80
 """Events of each kind that are looked at, the newest of the tenant: of older ones no news is shown."""
 DAYS: Final = 30
 """How old news may be."""

@@ -4,9 +4,11 @@ refuses what Slack would refuse: wrong tokens, blocks that are too long or not k
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 import json
 import threading
+import warnings
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
@@ -135,6 +137,9 @@ class Slack:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
         self._loop.close()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()  # here, and not in the middle of the next test
 
     def _run(self, does: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(does, self._loop).result(30)
@@ -157,6 +162,11 @@ class Slack:
     async def _stop(self) -> None:
         await self._hang_up()
         await self._runner.cleanup()
+        # What was accepted at the last moment, and what its peer no longer reads, would outlive the loop.
+        for transport in list(self._loop._transports.values()):  # type: ignore[attr-defined]  # asyncio's own
+            transport.abort()
+        for _ in range(5):  # so often does a transport call itself back until its socket is closed
+            await asyncio.sleep(0)
 
     async def _socket(self, request: web.Request) -> web.WebSocketResponse:
         socket = web.WebSocketResponse()

@@ -12,19 +12,15 @@ from taskhub.domain.questions.inbox import InboxItem
 
 
 def asked_back(request: ConsoleRequest, item: InboxItem) -> dict[str, Any]:
-    """The template context of what approvers asked the requester; empty for what is no approval."""
+    """The template context of what approvers asked the requester, and of the form with which the person asks: how they
+    are asked, or why they cannot be. Empty for what is no approval; no form if it is not for the person to decide."""
     if item.kind is not QuestionKind.APPROVAL:
         return {}
-    return {"asked_back": use_cases.told(request.caller, item)}
-
-
-def ask_back(request: ConsoleRequest, item: InboxItem) -> dict[str, Any]:
-    """The template context of the form with which the person asks the requester: how they are asked, or why they cannot
-    be. Empty if it is not for the person to decide."""
-    if item.kind is not QuestionKind.APPROVAL or not item.mine:
-        return {}
+    if not item.mine:
+        return {"asked_back": use_cases.told(request.caller, item)}
     requester = use_cases.requester(request.caller, item)
     return {
+        "asked_back": use_cases.told(request.caller, item) if requester.asked else (),
         "requester": requester,
         "unreachable": use_cases.unreachable(requester),
         "ask_form": AskBackForm(auto_id="id_ask_%s"),

@@ -21,7 +21,7 @@ from tests.factories import make_context, make_person, make_question, make_serve
 pytestmark = pytest.mark.django_db
 HTMX = {"HX-Request": "true"}
 
-INBOX_QUERIES = 11
+INBOX_QUERIES = 9
 
 EVERYTHING = {
     "type": "object",

@@ -141,7 +141,7 @@ def test_secrets_are_replaced_one_by_one(monkeypatch: pytest.MonkeyPatch) -> Non
     assert applied.changes == ("server acme: header X-Api-Key replaced",)
     assert Server.objects.get().headers["X-Old"] == stored["X-Old"]
     assert dict(acme().own_headers)["X-Api-Key"] == "another-0ne"
-    assert list(Event.objects.values_list("action", flat=True))[-1] == "server.headers.changed"
+    assert Event.objects.order_by("id").values_list("action", flat=True).last() == "server.headers.changed"
 
 
 def test_another_address_gets_its_secrets_from_the_file() -> None:

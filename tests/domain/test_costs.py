@@ -145,7 +145,7 @@ def test_the_overviews_numbers_cost_the_same_ever_and_so_does_health() -> None:
                 statements(partial(stats.numbers, home)),
                 statements(partial(stats.day, home)),
                 statements(partial(listing.tab_counts, home, listing.TaskFilter())),
-                statements(lambda: inbox.open_count(world.admin)),
+                statements(lambda: inbox.waiting(world.admin).mine),
                 statements(backlog),
             ]
         )

@@ -64,10 +64,8 @@ def plain_hub(chromium: Path) -> Iterator[RunningHub]:
 def hub(plain_hub: RunningHub, browser: Browser) -> RunningHub:
     """The hub after the administrator's first errand: deployments to production need an approval."""
     # A test makes a tenant of its own there, with rules of its own.
-    [(server, tool, tenant)] = plain_hub.sql(
-        "SELECT s.id, o.id, s.tenant_id FROM tool o JOIN server s ON s.id = o.server_id WHERE o.name = 'deploy'"
-        " ORDER BY o.id LIMIT 1"
-    )
+    server, tool = plain_hub.demo_tool("deploy")
+    [(tenant,)] = plain_hub.sql("SELECT tenant_id FROM server WHERE id = %s", [server])
     newest = "SELECT rules::text FROM rule_version WHERE tenant_id = %s ORDER BY number DESC LIMIT 1"
     listed = plain_hub.sql(newest, [tenant])
     if listed and DEPLOYS["name"] in listed[0][0]:

@@ -143,7 +143,7 @@ def scene(hub: RunningHub) -> Iterator[dict[str, str]]:
         sampling = answered_at_once(hub, client, "summarize", {"text": "Tasks outlive the connection that made them."})
         link = client.create("visit", {}, caps=TASKS)
         approval = client.create("deploy", PRODUCTION, caps=TASKS)
-        [(server, deploy)] = hub.sql("SELECT server_id, id FROM tool WHERE name = 'deploy'")
+        server, deploy = hub.demo_tool("deploy")
         [(agent, token)] = hub.sql(
             "SELECT auth_context.id, access_token.id FROM auth_context"
             " JOIN access_token ON context_id = auth_context.id WHERE name = 'agent-a'"

@@ -285,7 +285,7 @@ def test_keys_lead_everywhere_and_leave_typing_alone(visits: Visits, agent: Clie
 
 
 def test_a_policy_says_where_it_was_saved(hub: RunningHub, visits: Visits) -> None:
-    [(server, tool)] = hub.sql("SELECT server_id, id FROM tool WHERE name = 'deploy'")
+    server, tool = hub.demo_tool("deploy")
     page = visits.of("admin", viewport={"width": 390, "height": 700})
     go(page, f"/servers/{server}/?tool={tool}")
     page.get_by_role("button", name="Save policy").click()

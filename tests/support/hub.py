@@ -238,6 +238,15 @@ class RunningHub:
             cursor = self._asked.execute(statement, params)
         return cursor.fetchall() if cursor.description else []
 
+    def demo_tool(self, name: str) -> tuple[int, int]:
+        """The ids of the demo server and of its tool `name`. Other tests connect servers with tools of that name."""
+        [(server, tool)] = self.sql(
+            "SELECT s.id, t.id FROM tool AS t JOIN server AS s ON s.id = t.server_id"
+            " WHERE t.name = %s AND s.id = (SELECT min(id) FROM server WHERE name = 'demo')",
+            [name],
+        )
+        return server, tool
+
     def told(self) -> str:
         """What whoever reads of a failed test wants to know of the hub: its processes, its database, its log."""
         lines = []

@@ -22,6 +22,7 @@ from taskhub.console.htmx import CONFIG
 from taskhub.console.palette import pages
 from taskhub.console.questions import words_of
 from taskhub.console.remarks import remarks_of
+from taskhub.console.requests import waiting_of
 from taskhub.console.undo import task_of, undo_of
 from taskhub.console.verdict_words import minutes, unknown_words, why_words
 from taskhub.core import permissions as gate
@@ -31,7 +32,6 @@ from taskhub.core.records import Person
 from taskhub.core.rules import Risk, Then
 from taskhub.core.states import State
 from taskhub.domain.health.checks import disk_known_full
-from taskhub.domain.questions.inbox import open_approvals, open_count
 from taskhub.domain.rules.bypasses import present_bypass
 from taskhub.lib import signs
 
@@ -434,14 +434,10 @@ def nav(request: HttpRequest, person: Person) -> dict[str, Any]:
 
 @register.simple_tag
 def inbox_number(request: HttpRequest, person: Person) -> int | None:
-    """How many open questions wait for the person, read once per request; `None` if the role may not answer."""
+    """How many open questions wait for the person; `None` if the role may not answer."""
     if not gate.allows(person, "question.answer"):
         return None
-    known: int | None = getattr(request, "_inbox_number", None)
-    if known is None:
-        known = open_count(person)
-        request._inbox_number = known  # type: ignore[attr-defined]  # kept for this request
-    return known
+    return waiting_of(request, person).mine
 
 
 @register.filter
@@ -463,9 +459,9 @@ def bypass_in_force(person: Person) -> Bypass | None:
 
 
 @register.simple_tag
-def waiting_for_me(person: Person) -> int:
+def waiting_for_me(request: HttpRequest, person: Person) -> int:
     """How many calls wait for an approval that the person may give."""
-    return open_approvals(person).mine
+    return waiting_of(request, person).approvals
 
 
 @register.filter

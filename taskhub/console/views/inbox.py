@@ -17,7 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from taskhub.console import content, story
 from taskhub.console.access import page
-from taskhub.console.asked_back import ask_back, asked_back
+from taskhub.console.asked_back import asked_back
 from taskhub.console.changes import Changes, changes, line_changes, of_arguments
 from taskhub.console.doubted import doubted
 from taskhub.console.downloads import download
@@ -27,7 +27,7 @@ from taskhub.console.htmx import leave, partial_or_page, wants_partial
 from taskhub.console.questions import words_of
 from taskhub.console.queues import QUEUES, Queue, conversation, queue_of
 from taskhub.console.remarks import remarks_on
-from taskhub.console.requests import ConsoleRequest
+from taskhub.console.requests import ConsoleRequest, waiting_of
 from taskhub.console.templatetags.console import past, state_word
 from taskhub.console.undo import tags
 from taskhub.console.views.factors import confirm
@@ -39,12 +39,12 @@ from taskhub.domain.foreign import Foreign
 from taskhub.domain.questions import inbox as queries
 from taskhub.domain.questions import previews
 from taskhub.domain.questions.answer import AnswerOutcome, EditOutcome
-from taskhub.domain.questions.inbox import InboxItem, Obstacle
+from taskhub.domain.questions.inbox import InboxItem, Obstacle, Vote
 from taskhub.domain.questions.kinds import KINDS
 from taskhub.domain.questions.reads import approved_call, approvers_left, edit_reason, replaced_by
 from taskhub.domain.questions.rulings import lost_call
 from taskhub.domain.tasks import recheck
-from taskhub.domain.tasks.detail import TaskDetail, task_detail
+from taskhub.domain.tasks.detail import TaskDetail, waiting_task
 from taskhub.domain.tasks.edits import Proposal
 
 logger = logging.getLogger(__name__)
@@ -107,7 +107,7 @@ def skip(request: ConsoleRequest, pk: int) -> HttpResponse:
 @page("question.answer")
 def inbox_count(request: ConsoleRequest) -> HttpResponse:
     """The number in the navigation: how many questions wait for the person."""
-    count = queries.open_count(request.person)
+    count = waiting_of(request, request.person).mine
     return render(request, "parts/inbox_count.html", {"count": count})
 
 
@@ -120,7 +120,7 @@ def question_state(request: ConsoleRequest, pk: int) -> HttpResponse:
     item = questions.find_question(request.caller, pk)
     context = {
         "item": item,
-        "votes": queries.votes(pk),
+        "votes": _votes(item),
         "remarks": remarks_on(item),
         "closed": closed_words(item),
         **asked_back(request, item),
@@ -346,7 +346,7 @@ def _inbox(
         "unfiltered": Queue(queue.name, queries.EVERYTHING, "", 0, queue.sort).query(),
         "further": queue.query(after=items[-1].id) if len(found) > len(items) else "",
         "filters": None if rows_only or queue.name == "decided" else queue.filters(items),
-        "governed": queries.open_approvals(request.person).governed if queue.name == "mine" else 0,
+        "governed": waiting_of(request, request.person).governed if queue.name == "mine" else 0,
         "all_open": Queue("all", queries.EVERYTHING, "", 0).query(),
         "chosen": chosen,
         "picked": pk is not None,
@@ -374,7 +374,7 @@ def _chosen(request: ConsoleRequest, item: InboxItem, ask: Ask | None) -> dict[s
         "words": words_of(item),
         "refusable": KINDS[item.kind].refusable,
         "ask": ask or _ask(item),
-        "votes": queries.votes(item.id),
+        "votes": _votes(item),
         "remarks": remarks_on(item),
         "comment": CommentForm(auto_id="id_comment_%s"),
         "closed": closed_words(item),
@@ -390,13 +390,17 @@ def _chosen(request: ConsoleRequest, item: InboxItem, ask: Ask | None) -> dict[s
         **would_wait(request, item),
         **_undecidable(item),
         **asked_back(request, item),
-        **ask_back(request, item),
         **doubted(request.person.tenant_id, item),
         **_approved(item),
         **_preview(item),
         **_replaced(item),
         **_lost(item),
     }
+
+
+def _votes(item: InboxItem) -> tuple[Vote, ...]:
+    """The decisions on the question; without a query where there are none."""
+    return queries.votes(item.id) if item.last_actor else ()
 
 
 def _alike(request: ConsoleRequest, item: InboxItem, listed: Sequence[InboxItem]) -> int:
@@ -480,7 +484,7 @@ def next_in(request: ConsoleRequest, item: InboxItem, queue: Queue) -> int | Non
 def _waits(request: ConsoleRequest, item: InboxItem, *, by_rules: bool = True) -> str:
     """A sentence that says why the call still waits although its question is decided; empty if it runs. With `by_rules`
     false, a change of the rules is not given as the reason."""
-    found = task_detail(request.person.tenant_id, item.public_id)
+    found = waiting_task(request.person.tenant_id, item.public_id)
     if found is None or found.task.state in (State.FINISHED, State.CANCELLED):
         return ""
     if found.task.state is State.FAULTED:
@@ -507,7 +511,7 @@ def would_wait(request: ConsoleRequest, item: InboxItem) -> dict[str, Any]:
     either. `by_rules`: in place of both, what the rules in force now do that are not those that asked."""
     found = None
     if item.mine and item.kind in (QuestionKind.APPROVAL, QuestionKind.OUTCOME):
-        found = task_detail(request.person.tenant_id, item.public_id)
+        found = waiting_task(request.person.tenant_id, item.public_id)
     if found is None or found.task.state in TERMINAL:
         return {"waits": "", "never": False}
     if by_rules := _by_rules(item, found):

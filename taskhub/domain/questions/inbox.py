@@ -233,11 +233,13 @@ class InboxFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenApprovals:
-    """How many calls that wait for an approval the person may decide (`mine`), and how many they may not because they
-    changed the rules, or somebody's rights, after the call was made (`governed`)."""
+class Waiting:
+    """How much is open and for a person to do: questions that wait for them (`mine`), approvals that they may give
+    (`approvals`, with those that they handed over), and approvals that they may not give because they changed the
+    rules, or somebody's rights, after the call was made (`governed`)."""
 
     mine: int
+    approvals: int
     governed: int
 
 
@@ -260,8 +262,7 @@ AGES: Final[Mapping[str, tuple[float, float]]] = MappingProxyType(
 
 _READ = {"asked": foreign, "arguments": calls.begun}
 _OTHERS = statements.one("others_of_conversation", int)
-_COUNT = statements.one("count_mine", int)
-_APPROVALS = statements.one("open_approvals", OpenApprovals)
+_WAITING = statements.one("count_waiting", Waiting)
 _MINE_OF_TASK = statements.many("mine_of_task", int)
 _OPEN = statements.many("inbox_open", InboxItem, convert=_READ)
 _ALIKE = statements.many("inbox_alike", InboxItem, convert=_READ)
@@ -271,14 +272,9 @@ _OF_TASK = statements.maybe("question_of_task", int)
 _VOTES = statements.many("question_votes", Vote)
 
 
-def open_count(person: Person) -> int:
+def waiting(person: Person) -> Waiting:
     """How many questions wait for the person."""
-    return _COUNT(**reader(person))
-
-
-def open_approvals(person: Person) -> OpenApprovals:
-    """How many calls wait for an approval that the person may give, or may not give any more."""
-    return _APPROVALS(**reader(person))
+    return _WAITING(**reader(person))
 
 
 def mine_of(person: Person, task_id: int) -> frozenset[int]:

@@ -98,15 +98,13 @@ LEFT JOIN auth_user AS w ON w.id = CASE
     THEN th_acts_for(q.id, :user) END
 */
 
--- read fresh: count_mine(tenant bigint, user bigint, groups text[], approve boolean, manage boolean) -> int
-SELECT count(*) FROM question AS q WHERE q.tenant_id = :tenant AND {mine};
-
--- read fresh: open_approvals(tenant bigint, user bigint, groups text[], approve boolean, manage boolean)
---     -> OpenApprovals
-SELECT count(*) FILTER (WHERE o.obstacle = '') AS mine, count(*) FILTER (WHERE o.obstacle = 'governed') AS governed
-FROM (SELECT {obstacle} AS obstacle FROM question AS q
-      WHERE q.tenant_id = :tenant AND q.closed_at IS NULL AND q.kind = 'approval'
-      OFFSET 0) AS o; -- else each is computed for both counts
+-- read fresh: count_waiting(tenant bigint, user bigint, groups text[], approve boolean, manage boolean) -> Waiting
+SELECT count(*) FILTER (WHERE o.obstacle = '' AND o.handed_by_id IS DISTINCT FROM :user) AS mine,
+       count(*) FILTER (WHERE o.obstacle = '' AND o.kind = 'approval') AS approvals,
+       count(*) FILTER (WHERE o.obstacle = 'governed') AS governed
+FROM (SELECT q.kind, q.handed_by_id, {obstacle} AS obstacle FROM question AS q
+      WHERE q.tenant_id = :tenant AND q.closed_at IS NULL
+      OFFSET 0) AS o; -- else each is computed for every count
 
 -- read: mine_of_task(tenant bigint, user bigint, groups text[], approve boolean, manage boolean, task bigint)
 --     -> list[int]
@@ -391,7 +389,7 @@ newest AS (
     ) AS n
     ORDER BY n.event_id DESC LIMIT :most
 ),
-seen AS (
+seen AS MATERIALIZED (
     SELECT g.below, g.still_open FROM news_read AS g JOIN membership AS m ON m.id = g.membership_id
     WHERE m.tenant_id = :tenant AND m.user_id = :user
 )

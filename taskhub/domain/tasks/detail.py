@@ -268,6 +268,12 @@ def task_detail(tenant_id: int, public_id: str, *, skip: int = 0) -> TaskDetail 
     )
 
 
+def waiting_task(tenant_id: int, public_id: str) -> TaskDetail | None:
+    """The task with its questions, as in `task_detail`, but without its history: enough to say what it waits for."""
+    found = _DETAIL(tenant=tenant_id, public_id=public_id, most=QUEUE)
+    return None if found is None else replace(found, questions=_asked(found.task.id))
+
+
 def _relatives(task_id: int, origin_id: int | None) -> tuple[Relative | None, tuple[Relative, ...]]:
     found = _RELATIVES(task=task_id, origin=origin_id)
     origin = next((relative for key, relative in found if key == origin_id), None)

@@ -122,7 +122,7 @@ def test_what_waits_for_the_group_of_who_is_away_waits_for_the_deputy(team: Team
     before = team.call()
     absences.come_back(by(team.paul))
     assert item(team.dora, before).obstacle is Obstacle.GROUP
-    assert inbox.open_count(team.dora) == 0
+    assert inbox.waiting(team.dora).mine == 0
     with pytest.raises(Forbidden, match="for the group ops, and you are not in it"):
         decide(team.dora, before)
     away(team.paul, team.dora)
@@ -135,7 +135,7 @@ def test_what_waits_for_the_group_of_who_is_away_waits_for_the_deputy(team: Team
             team.paul.username,
         )
     assert [one.acts_for_name for one in inbox.questions(team.dora, "mine")] == [team.paul.username] * 2
-    assert inbox.open_count(team.dora) == 2
+    assert inbox.waiting(team.dora).mine == 2
     assert item(team.olga, since).acts_for is None
     other = team.call(replace(RULE, group="finance"))
     assert item(team.dora, other).obstacle is Obstacle.GROUP
@@ -486,7 +486,7 @@ def test_who_may_not_approve_by_their_role_does_not_as_a_deputy(team: Team) -> N
     dora = person_of(team.dora.user_id, team.dora.username)
     assert dora is not None
     assert item(dora, task).obstacle is Obstacle.ROLE
-    assert inbox.open_count(dora) == 0
+    assert inbox.waiting(dora).mine == 0
     assert absences.stands_in_for(by(dora)) == ()
     with pytest.raises(Forbidden):
         decide(dora, task)

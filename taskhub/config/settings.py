@@ -224,6 +224,11 @@ TASKHUB_SLACK_API_URL = env.text(
     "TASKHUB_SLACK_API_URL", "https://slack.com/api/", "Where Slack's API is; another for GovSlack"
 )
 env.slack(TASKHUB_SLACK_BOT_TOKEN, TASKHUB_SLACK_APP_TOKEN, TASKHUB_SLACK_API_URL, PUBLIC_URL)
+TASKHUB_APPRISE_URLS = env.apprise(
+    "TASKHUB_APPRISE_URLS",
+    env.secret("TASKHUB_APPRISE_URLS", "Services that people can be told on, by name, as URLs of Apprise") or "",
+    PUBLIC_URL,
+)
 LOG_LEVEL = env.choice("LOG_LEVEL", "INFO", "How much is logged", ("DEBUG", "INFO", "WARNING", "ERROR"))
 METRICS_TOKEN = (
     env.secret("METRICS_TOKEN", "What scrapers of /metrics bring; unset: open, without what names servers") or ""
@@ -448,5 +453,6 @@ LOGGING = {
         "mcp": {"level": "WARNING"},
         "httpx2": {"level": "WARNING"},
         "httpcore2": {"level": "WARNING"},  # would log headers
+        "urllib3": {"level": "ERROR"},  # would log paths, which may have the token of a service
     },
 }

@@ -53,4 +53,16 @@ WORDS: Final[dict[Channel, Words]] = {
         hint="",
         saved="",
     ),
+    Channel.APPRISE: Words(
+        name="Other services",
+        message="message",
+        icon="paper-airplane",
+        off="This hub reaches no other services, such as ntfy or Telegram. An administrator names them with"
+        " TASKHUB_APPRISE_URLS, and installs the extra apprise.",
+        label="Service and your address there",
+        hint="The name of the service, a colon, and your own part, such as a topic, a chat ID or a user key. A new one"
+        " gets a message with a link that confirms it. It is stored encrypted, and shown with its beginning alone."
+        " Empty: nothing there.",
+        saved="service",
+    ),
 }

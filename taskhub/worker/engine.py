@@ -61,6 +61,7 @@ from taskhub.store.call import explained
 from taskhub.store.functions import NewerSchemaError, check_newer
 from taskhub.store.listener import listen
 from taskhub.worker import jobs
+from taskhub.worker.apprise import AppriseMessages
 from taskhub.worker.breakers import Breakers
 from taskhub.worker.browsers import Browsers
 from taskhub.worker.chores import Chores
@@ -127,8 +128,9 @@ class Engine:
         self.mails = Mails(self.lanes)
         self.slack = SlackMessages(self.lanes)
         self.browsers = Browsers(self.lanes)
+        self.apprise = AppriseMessages(self.lanes)
         self.feed = Reading(self.lanes, queue_notices, reading.BATCH, [self.notices.look])
-        to_people = [self.mails.look, self.slack.look, self.browsers.look]
+        to_people = [self.mails.look, self.slack.look, self.browsers.look, self.apprise.look]
         self.feed_for_people = Reading(self.lanes, queue_for_people, people.BATCH, to_people)
         self.servers.on_leave = self.polls.leave
         self.servers.on_task_changed, self.servers.on_task_said = self.polls.changed, self.polls.said
@@ -172,6 +174,7 @@ class Engine:
         if is_on(Channel.SLACK):
             self.chores.forever("clicks in slack", self.slack.listen)
         self.chores.every("browsers", NOTICES_SECONDS, self.browsers.look)
+        self.chores.every("apprise", NOTICES_SECONDS, self.apprise.look)
         self.chores.every("timings", TIMINGS_SECONDS, self.timings.store)
         self.chores.every("memory", MEMORY_SECONDS, self.servers.weigh)
         self.chores.every("grants", GRANTS_SECONDS, self.servers.grants.prune)
@@ -197,6 +200,7 @@ class Engine:
             await self.mails.close()
             await self.slack.close()
             await self.browsers.close()
+            await self.apprise.close()
             await self.servers.close()
             await self.breakers.close()
             try:

@@ -286,3 +286,32 @@ def test_a_person_sends_themselves_a_test_and_reads_what_came_of_it(ada: Client)
     assert Event.objects.filter(action="address.tested").count() == TRIALS
     assert ada.get(test).status_code == 405
     assert ada.post("/accounts/notifications/pigeon/test").status_code == 404
+
+
+def test_an_address_of_another_service_is_shown_with_its_beginning_alone(ada: Client, settings: LazySettings) -> None:
+    path = f"{PAGE}apprise/"
+    assert "This hub reaches no other services" in page_of(ada)
+    assert ada.post(path, {"address": "phone:my-secret-topic"}).status_code == 400
+    settings.TASKHUB_APPRISE_URLS = {"phone": "ntfys://token-of-the-hub@ntfy.example/{to}"}
+    assert "Services of this hub: phone." in page_of(ada)
+    for bad in ("my-secret-topic", "other:my-secret-topic", "phone:not one"):
+        answer = ada.post(path, {"address": bad})
+        assert answer.status_code == 400, bad
+    told = ada.post(path, {"address": "phone:my-secret-topic"}, follow=True).content.decode()
+    assert "A message to phone:my… has a link that confirms it." in words(told)
+    row = NoticeAddress.objects.get(channel="apprise")
+    NoticeAddress.objects.filter(pk=row.pk).update(address=row.pending, pending="")
+    again = ada.post(path, {"address": "phone:my…"}, follow=True).content.decode()
+    assert Notice.objects.filter(channel="apprise").count() == 1
+    ada.post(f"{path}test", follow=True)
+    assert Notice.objects.filter(channel="apprise").count() == 2
+    admin = browser(make_person("admin", row.choices.membership.tenant))
+    for page in (told, again, page_of(ada), page_of(ada, "/accounts/"), page_of(admin, "/settings/")):
+        assert "secret-topic" not in page
+        assert "token-of-the-hub" not in page
+    assert "secret-topic" not in f"{list(Event.objects.values())} {list(NoticeAddress.objects.values())}"
+    settings.TASKHUB_APPRISE_URLS = {}
+    assert "This hub reaches no other services" in page_of(ada)
+    settings.TASKHUB_APPRISE_URLS = {"phone": "ntfys://ntfy.example/{to}"}
+    ada.post(path, {"address": ""})
+    assert NoticeAddress.objects.get(channel="apprise").address == ""

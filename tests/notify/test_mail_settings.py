@@ -87,6 +87,26 @@ def test_slack_needs_both_tokens_and_an_address_for_its_links(tmp_path: Path) ->
         assert "-1-a" not in told.stderr, "a token"
 
 
+def test_services_of_apprise_have_a_name_and_a_place_for_a_person(tmp_path: Path) -> None:
+    good = {
+        "TASKHUB_APPRISE_URLS": "phone=ntfys://ntfy.example/{to}\n chat=tgram://123:TOKEN/{to}",
+        "PUBLIC_URL": "https://h.example",
+    }
+    assert started(tmp_path, **good).returncode == 0
+    for value, why in (
+        ("ntfys://ntfy.example/TOKEN/{to}", "number 1 is none"),
+        ("a=json://h/{to} Big=json://TOKEN/{to}", "number 2 is none"),
+        ("a=json://h/{to} a=json://TOKEN/{to}", "two services with the name a"),
+        ("a=json://TOKEN/", "must have {to} once"),
+        ("a=json://TOKEN/{to}/{to}", "must have {to} once"),
+        ("a=json://[TOKEN/{to}", "the URL of a has a bad host"),
+    ):
+        told = started(tmp_path, **{**good, "TASKHUB_APPRISE_URLS": value})
+        assert why in told.stderr, value
+        assert "TOKEN" not in told.stderr, value
+    assert "needs PUBLIC_URL" in started(tmp_path, **{**good, "PUBLIC_URL": ""}).stderr
+
+
 def test_mails_need_an_address_for_their_links(tmp_path: Path) -> None:
     assert json.loads(started(tmp_path).stdout) == ["", ""]
     file = tmp_path / "smtp"

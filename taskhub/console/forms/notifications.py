@@ -11,6 +11,7 @@ from taskhub.console.channels import WORDS
 from taskhub.console.forms.access import Boxes
 from taskhub.console.forms.base import ConsoleForm, Typed, picked
 from taskhub.core.errors import Invalid
+from taskhub.domain.notices import targets
 from taskhub.domain.notices.addresses import MAX_ADDRESS, Own
 from taskhub.domain.notices.channels import Channel
 from taskhub.domain.notices.choices import DAILY, SOON, Choices, zones
@@ -52,6 +53,8 @@ class AddressForm(ConsoleForm):
         super().__init__(data, auto_id=f"id_{channel}_%s", **options)
         field, words = self.fields["address"], WORDS[channel]
         field.label, field.help_text = words.label, words.hint
+        if channel == Channel.APPRISE:
+            field.help_text += f" Services of this hub: {', '.join(targets.names())}."
         if words.kind == "email":
             field.widget.input_type = "email"
             field.widget.attrs["autocomplete"] = "email"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from django.conf import settings
 from django.db import OperationalError, connection
 from django.db.migrations.executor import MigrationExecutor
 
@@ -14,14 +15,15 @@ from taskhub.domain.audit.seal_reads import misplaced, seal_state, unsealed
 from taskhub.domain.catalogue.reads import lost
 from taskhub.domain.feed.reading import feed_lag
 from taskhub.domain.health.checks import disk_is_full, failed_chores, only_reads
-from taskhub.domain.notices import people
+from taskhub.domain.notices import people, targets
 from taskhub.domain.notices.channels import Channel, has_push, is_on
 from taskhub.domain.notices.outbox import backlog, failing_webhooks
 from taskhub.domain.workers.reads import live_workers
+from taskhub.lib.apprises import has_apprise
 from taskhub.lib.signs import spelled
 from taskhub.store import session, statements
 from taskhub.store.functions import difference, trigger_names
-from taskhub.store.models import PushBrowser, Server
+from taskhub.store.models import NoticeAddress, PushBrowser, Server
 from taskhub.store.room import FULL, ONLY_READS
 
 
@@ -94,7 +96,7 @@ def checks(has_secret: bool) -> list[tuple[str, bool, str]]:
     failed = failed_chores()
     words = f"failed, see the worker's log: {', '.join(failed)}" if failed else "none failed"
     found.append(("chores", not failed, words))
-    found += [_audit_seals(), _audit_log(), _notifications(), *_to_people(), _web_push()]
+    found += [_audit_seals(), _audit_log(), _notifications(), *_to_people(), _web_push(), _apprise()]
     return found + [
         _server(server, has_secret=has_secret) for server in Server.objects.filter(enabled=True).order_by("name")
     ]
@@ -166,6 +168,18 @@ def _web_push() -> tuple[str, bool, str]:
         return ("web push", True, "on")
     lacks = "the extra push is not installed (uv sync --extra push)" if not has_push() else "PUBLIC_URL is not set"
     return ("web push", not PushBrowser.objects.exists(), f"off: {lacks}")
+
+
+def _apprise() -> tuple[str, bool, str]:
+    """Whether people are reached by the services that are named for Apprise."""
+    if not settings.TASKHUB_APPRISE_URLS:
+        reached = NoticeAddress.objects.filter(channel=Channel.APPRISE).exclude(address="").exists()
+        return ("apprise", not reached, "off: TASKHUB_APPRISE_URLS is not set")
+    if not has_apprise():
+        return ("apprise", False, "off: the extra apprise is not installed (uv sync --extra apprise)")
+    if faults := targets.faults():
+        return ("apprise", False, "; ".join(f"{name}: {why}" for name, why in faults.items()))
+    return ("apprise", True, f"on: {', '.join(targets.names())}")
 
 
 def _audit_seals() -> tuple[str, bool, str]:

@@ -13,6 +13,7 @@ from django.db import transaction
 from taskhub.core.errors import Invalid, LimitReached, NotFound, Refused
 from taskhub.core.records import Actor
 from taskhub.domain.audit.record import record_event
+from taskhub.domain.notices import targets
 from taskhub.domain.notices.channels import Channel, is_on
 from taskhub.domain.notices.choices import locked, look_again
 from taskhub.domain.notices.kinds import CONFIRM, TRIAL
@@ -40,6 +41,7 @@ _SLACK: Final = re.compile(r"(T[A-Z0-9]{2,20}:)?[UW][A-Z0-9]{2,20}")
 _OFF: Final[dict[Channel, str]] = {
     Channel.MAIL: "This hub sends no mails: its administrators have not set TASKHUB_SMTP_URL.",
     Channel.SLACK: "This hub has no Slack: its administrators have not set TASKHUB_SLACK_BOT_TOKEN.",
+    Channel.APPRISE: "This hub reaches no other services: it needs TASKHUB_APPRISE_URLS and the extra `apprise`.",
 }
 """Why there are no addresses of a channel that is off."""
 
@@ -50,7 +52,8 @@ _SKIP = statements.rowcount("skip_waiting")
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """Where a channel reaches a person: the address, empty for none, and one that is not confirmed yet."""
+    """Where a channel reaches a person, as pages show it: the address, empty for none, and one that is not confirmed
+    yet."""
 
     address: str = field(default="", repr=False)
     pending: str = field(default="", repr=False)
@@ -59,14 +62,15 @@ class Own:
 def addresses_of(tenant_id: int, user_id: int) -> dict[Channel, Own]:
     """Where each channel reaches a person of the tenant."""
     rows = NoticeAddress.objects.filter(choices__membership__tenant_id=tenant_id, choices__membership__user_id=user_id)
-    stored = {row.channel: Own(row.address, row.pending) for row in rows}
+    stored = {row.channel: Own(_seen(row, row.address), _seen(row, row.pending)) for row in rows}
     return {channel: stored.get(channel, Own()) for channel in Channel}
 
 
 def set_address(*, tenant_id: int, user_id: int, channel: Channel, address: str, actor: Actor) -> str:
     """Have a channel reach a person elsewhere. Another address than the present one has to be confirmed: it gets a
     message with a link, and until then messages go where they went. An empty address ends the channel for the person.
-    Returns the address that was asked to be confirmed, empty for none.
+    Returns the address that was asked to be confirmed, as pages show it, empty for none. What pages show of an address
+    stands for it.
 
     Raises `Invalid` naming the field, `Refused` if this hub does not send on the channel, or `LimitReached`.
     """
@@ -75,13 +79,14 @@ def set_address(*, tenant_id: int, user_id: int, channel: Channel, address: str,
     if not is_on(channel):
         raise Refused(_OFF[channel])
     address = address.strip()
-    if address:
+    if address and not _is_shown(tenant_id, user_id, channel, address):
         _CHECKS[channel](address)
     with transaction.atomic():
         choices = locked(tenant_id, user_id)
         rows = NoticeAddress.objects.select_for_update(no_key=True)
         row, _ = rows.get_or_create(choices=choices, channel=channel)
         before = _shown(row)
+        address = _to_store(row, address)
         asked = address if address not in ("", row.address, row.pending) else ""
         row.pending = address if address != row.address else ""
         if not address:
@@ -97,7 +102,7 @@ def set_address(*, tenant_id: int, user_id: int, channel: Channel, address: str,
         if not address:
             end_waiting(tenant_id, user_id, channel)
         look_again(choices.pk, tenant_id, user_id, channel)
-    return asked
+    return _seen(row, asked)
 
 
 def ask_again(*, tenant_id: int, user_id: int, channel: Channel) -> str:
@@ -108,7 +113,7 @@ def ask_again(*, tenant_id: int, user_id: int, channel: Channel) -> str:
         if row is None or not row.pending or not is_on(channel):
             raise Refused("No address waits to be confirmed.")
         _ask(tenant_id, user_id, channel, row.pending)
-    return str(row.pending)
+    return _seen(row, row.pending)
 
 
 def _ask(tenant_id: int, user_id: int, channel: Channel, address: str) -> None:
@@ -132,7 +137,7 @@ def send_trial(*, tenant_id: int, user_id: int, channel: Channel, actor: Actor) 
             raise LimitReached(f"You sent {TRIALS} tests within an hour: look at what came of them, or try later.")
         _ASK(public_id=new_id(), tenant=tenant_id, user=user_id, channel=channel, kind=TRIAL, body="{}")
         record_event("address.tested", tenant_id=tenant_id, target=actor.name, actor=actor, after={"channel": channel})
-    return str(row.address)
+    return _seen(row, row.address)
 
 
 def confirm(*, tenant_id: int, user_id: int, channel: Channel, token: str, actor: Actor) -> str:
@@ -149,7 +154,7 @@ def confirm(*, tenant_id: int, user_id: int, channel: Channel, token: str, actor
             "address.confirmed", tenant_id=tenant_id, target=actor.name, actor=actor, after={"channel": channel}
         )
         look_again(row.choices_id, tenant_id, user_id, channel)
-    return str(row.address)
+    return _seen(row, row.address)
 
 
 def stop(token: str, actor: Actor) -> str:
@@ -233,8 +238,32 @@ def _check_slack(address: str) -> None:
         )
 
 
-_CHECKS: Final[dict[Channel, Callable[[str], None]]] = {Channel.MAIL: _check_mail, Channel.SLACK: _check_slack}
+_CHECKS: Final[dict[Channel, Callable[[str], None]]] = {
+    Channel.MAIL: _check_mail,
+    Channel.SLACK: _check_slack,
+    Channel.APPRISE: targets.check,
+}
 _NO_STOP: Final = "This link ends no mails any more: it is too old, or they go to another address."
+
+
+def _seen(row: NoticeAddress, stored: str) -> str:
+    """A stored address as its page shows it."""
+    return targets.shown(stored) if row.channel == Channel.APPRISE else stored
+
+
+def _is_shown(tenant_id: int, user_id: int, channel: Channel, address: str) -> bool:
+    """Whether it is what the page shows of an address that is encrypted."""
+    own = addresses_of(tenant_id, user_id)[channel]
+    return targets.CUT in address and address in (own.address, own.pending)
+
+
+def _to_store(row: NoticeAddress, address: str) -> str:
+    """What is stored for an address: what is there already, if it is the same."""
+    if row.channel != Channel.APPRISE or not address:
+        return address
+    known = (row.pending, row.address)
+    same = (one for one in known if one and address in (targets.plain(one), targets.shown(one)))
+    return next(same, None) or targets.sealed(address)
 
 
 def _shown(row: NoticeAddress) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from typing import Final
 
 from django.conf import settings
 
+from taskhub.lib.apprises import has_apprise
+
 
 class Channel(StrEnum):
     """A channel that reaches people, as it is stored with a notice."""
@@ -17,6 +19,7 @@ class Channel(StrEnum):
     MAIL = "mail"
     SLACK = "slack"
     PUSH = "push"
+    APPRISE = "apprise"
 
 
 @cache
@@ -25,13 +28,14 @@ def has_push() -> bool:
     return find_spec("pywebpush") is not None
 
 
-TYPED: Final = (Channel.MAIL, Channel.SLACK)
+TYPED: Final = (Channel.MAIL, Channel.SLACK, Channel.APPRISE)
 """The channels whose address a person types and confirms."""
 
 _ON: Final[dict[Channel, Callable[[], object]]] = {
     Channel.MAIL: lambda: settings.EMAIL_HOST,
     Channel.SLACK: lambda: settings.TASKHUB_SLACK_BOT_TOKEN and settings.TASKHUB_SLACK_APP_TOKEN,
     Channel.PUSH: lambda: settings.PUBLIC_URL and has_push(),
+    Channel.APPRISE: lambda: settings.TASKHUB_APPRISE_URLS and has_apprise(),
 }
 """Of each channel, whether its settings are there."""
 

@@ -351,9 +351,10 @@ def end_message(taken: TakenMessage, outcome: Delivered) -> None:
             _NOTE(membership=taken.membership_id, channel=taken.channel)
 
 
-def hurry_messages(channel: Channel) -> int:
-    """Make all messages due at once that the channel's server did not answer. Returns how many notices that are."""
-    return _HURRY(channel=channel)
+def hurry_messages(channel: Channel, begins: str = "") -> int:
+    """Make all messages due at once that the channel's server did not answer, to addresses that begin so. Returns how
+    many notices that are."""
+    return _HURRY(channel=channel, begins=begins)
 
 
 def message_log(tenant_id: int, user_id: int) -> list[MessageRow]:

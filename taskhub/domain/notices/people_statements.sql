@@ -236,12 +236,16 @@ FROM tried AS t WHERE n.id = t.id AND n.attempts = t.number AND n.state = 'due';
 -- write: note_sent(membership bigint, channel text) -> rowcount
 UPDATE notice_address SET sent_at = clock_timestamp() WHERE choices_id = :membership AND channel = :channel;
 
--- write: hurry_messages(channel text) -> rowcount
--- The server answers again: what it did not answer is due at once.
+-- write: hurry_messages(channel text, begins text) -> rowcount
+-- The server answers again: what it did not answer is due at once, to addresses that begin so.
 UPDATE notice AS n SET due_at = clock_timestamp()
 WHERE n.channel = :channel AND n.state = 'due' AND n.lease_until IS NULL AND n.attempts > 0
   AND n.due_at > statement_timestamp()
-  AND (SELECT d.status IS NULL FROM delivery AS d WHERE d.notice_id = n.id ORDER BY d.number DESC LIMIT 1);
+  AND (SELECT d.status IS NULL FROM delivery AS d WHERE d.notice_id = n.id ORDER BY d.number DESC LIMIT 1)
+  AND EXISTS (
+      SELECT FROM membership AS m JOIN notice_address AS a ON a.choices_id = m.id AND a.channel = n.channel
+      WHERE m.tenant_id = n.tenant_id AND m.user_id = n.user_id
+        AND (starts_with(a.address, :begins) OR starts_with(a.pending, :begins)));
 
 
 -- Shown

@@ -117,6 +117,7 @@ _SERVICE: Final = (
     ("TASKHUB_SMTP_URL", "Mail server", "", "Mails to people are handed to it; without one, none is sent."),
     ("TASKHUB_MAIL_FROM", "Sender of mails", "", ""),
     ("TASKHUB_SLACK_API_URL", "API of Slack", "", "Approvals are told there, if the tokens are set."),
+    ("TASKHUB_APPRISE_URLS", "Other services", "", "People can be told there; only the names are shown."),
     ("TRUSTED_PROXIES", "Trusted proxies", "", "How many proxies are trusted for a caller's address."),
     ("LOG_LEVEL", "Log level", "", ""),
     ("DEBUG", "Debug pages", "", "Never in production."),
@@ -180,7 +181,7 @@ def _setting(variable: str, title: str, unit: str, about: str) -> Setting:
         text = "no limit"
     elif isinstance(value, int):
         text = f"{value >> 20:,} MiB" if unit == " bytes" and value and value % 2**20 == 0 else f"{value:,}{unit}"
-    elif isinstance(value, (list, tuple)):
+    elif isinstance(value, (list, tuple, dict)):  # of what is named, the names alone: the rest has tokens
         text = ", ".join(map(str, value))
     else:
         text = str(value)

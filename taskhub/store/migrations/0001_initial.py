@@ -2452,7 +2452,7 @@ class Migration(migrations.Migration):
                 "constraints": [
                     models.UniqueConstraint(fields=("choices", "channel"), name="notice_address_of_a_channel"),
                     models.CheckConstraint(
-                        condition=models.Q(("channel__in", ["mail", "push", "slack"])),
+                        condition=models.Q(("channel__in", ["apprise", "mail", "push", "slack"])),
                         name="notice_address_channel_known",
                     ),
                 ],
@@ -2732,7 +2732,9 @@ class Migration(migrations.Migration):
                 condition=models.Q(
                     models.Q(("channel", "webhook"), ("user__isnull", True), ("webhook__isnull", False)),
                     models.Q(
-                        ("channel__in", ["mail", "push", "slack"]), ("user__isnull", False), ("webhook__isnull", True)
+                        ("channel__in", ["apprise", "mail", "push", "slack"]),
+                        ("user__isnull", False),
+                        ("webhook__isnull", True),
                     ),
                     _connector="OR",
                 ),
@@ -2758,7 +2760,7 @@ class Migration(migrations.Migration):
             model_name="notice",
             constraint=models.CheckConstraint(
                 condition=models.Q(
-                    ("channel__in", ["mail", "push", "slack"]),
+                    ("channel__in", ["apprise", "mail", "push", "slack"]),
                     models.Q(("message", ""), models.Q(("state", "skipped"), _negated=True)),
                     _connector="OR",
                 ),

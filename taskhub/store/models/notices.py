@@ -10,7 +10,7 @@ from django.db.models import F, Q
 from taskhub.store.models.people import AuthContext, Membership, Tenant
 from taskhub.store.models.tasks import Question
 
-_TO_PEOPLE: Final = ["mail", "push", "slack"]
+_TO_PEOPLE: Final = ["apprise", "mail", "push", "slack"]
 """The channels to people (`domain.notices.channels`)."""
 
 
@@ -91,7 +91,8 @@ class NoticeAddress(models.Model):
     channel = models.CharField(max_length=8)
     """`domain.notices.channels`."""
     address = models.CharField(max_length=254, db_default="")
-    """Where messages go; empty until an address is confirmed."""
+    """Where messages go; empty until an address is confirmed. Of Apprise, a person's part is encrypted
+    (`domain.notices.targets`)."""
     pending = models.CharField(max_length=254, db_default="")
     """The address that the person has still to confirm."""
     sent_at = models.DateTimeField(null=True)

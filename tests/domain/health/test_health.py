@@ -22,7 +22,18 @@ from taskhub.domain.notices.webhooks import Wanted, add_webhook, send_test
 from taskhub.domain.tasks.stats import numbers
 from taskhub.domain.workers.reads import SILENT_SECONDS, fleet, live_workers
 from taskhub.store.functions import trigger_names
-from taskhub.store.models import Membership, Notice, NoticeChoices, PushBrowser, Server, Task, Tenant, Webhook, Worker
+from taskhub.store.models import (
+    Membership,
+    Notice,
+    NoticeAddress,
+    NoticeChoices,
+    PushBrowser,
+    Server,
+    Task,
+    Tenant,
+    Webhook,
+    Worker,
+)
 from tests.domain.cost import make_old
 from tests.factories import ROOT, make_context, make_event, make_person, make_server, make_task, make_tenant
 from tests.store.flushing import superuser
@@ -153,7 +164,7 @@ def test_the_doctor_looks_at_everything_in_the_order_an_operator_would() -> None
     assert [what for what, _, _ in doctor.checks(True)] == [
         "Postgres version", "session settings", "jit", "sessions", "fsync", "synchronous_commit", "full_page_writes",
         "guards", "database role", "disk", "writes", "migrations", "functions", "secret key", "workers", "chores",
-        "audit seals", "audit log", "notifications", "web push", "server a", "server b",
+        "audit seals", "audit log", "notifications", "web push", "apprise", "server a", "server b",
     ]  # fmt: skip
 
 
@@ -368,3 +379,23 @@ def test_the_doctor_says_why_browsers_are_not_notified(settings: Any, monkeypatc
     choices = NoticeChoices.objects.create(membership=Membership.objects.get(user_id=person.user_id))
     PushBrowser.objects.create(choices=choices, digest=b"d", sealed=b"s", session="a" * 64, label="x", host="y")
     assert found()["web push"] == (False, lacks)
+
+
+def test_the_doctor_says_what_apprise_lacks(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    off = "off: TASKHUB_APPRISE_URLS is not set"
+    assert found()["apprise"] == (True, off)
+    person = make_person("approver", make_tenant())
+    choices = NoticeChoices.objects.create(membership=Membership.objects.get(user_id=person.user_id))
+    NoticeAddress.objects.create(choices=choices, channel="apprise", address="phone:x")
+    assert found()["apprise"] == (False, off)
+    settings.TASKHUB_APPRISE_URLS = {"phone": "ntfys://ntfy.example/{to}"}
+    assert found()["apprise"] == (True, "on: phone")
+    settings.TASKHUB_APPRISE_URLS = {"phone": "ntfys://{to}", "old": "nosuch://secret/{to}"}
+    good, said = found()["apprise"]
+    assert not good
+    assert said == (
+        "phone: {to} is where the host is, so people would say where requests go; old: Apprise knows no nosuch:// here"
+    )
+    monkeypatch.setattr("taskhub.domain.health.doctor.has_apprise", lambda: False)
+    lacks = "off: the extra apprise is not installed (uv sync --extra apprise)"
+    assert found()["apprise"] == (False, lacks)

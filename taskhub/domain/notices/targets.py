@@ -1,0 +1,114 @@
+"""Services that Apprise reaches: an administrator names them (`TASKHUB_APPRISE_URLS`), and a person types the name of
+one with their own part of its address, such as `ntfy:my-topic`.
+
+Hosts and tokens of the hub stand in the setting alone, so that nobody else says where requests go. A person's part may
+be a secret too, such as a topic: it is stored encrypted, and pages show its beginning.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import quote, urlsplit
+
+from django.conf import settings
+
+from taskhub.core.errors import Invalid
+from taskhub.lib import apprises
+from taskhub.lib.signing import InvalidToken, Vault
+
+PLACE: Final = "{to}"
+"""What stands in an address of the setting for a person's part."""
+MAX_PART: Final = 95
+"""Characters of a person's part."""
+CUT: Final = "…"
+_PART: Final = re.compile(r"[A-Za-z0-9@#!+_=-][A-Za-z0-9@#!+_=.:~-]*(/[A-Za-z0-9_-]+)?")
+_SHOWN: Final = 2
+
+
+def names() -> list[str]:
+    """The services that this hub reaches."""
+    return list(settings.TASKHUB_APPRISE_URLS)
+
+
+def check(address: str) -> None:
+    """Raises `Invalid` for an address that is none of a service of this hub."""
+    name, colon, part = address.partition(":")
+    if not colon or name not in settings.TASKHUB_APPRISE_URLS:
+        known = ", ".join(f"{one}:…" for one in names())
+        raise Invalid(f"Begin with the name of a service and a colon: {known}", field="address")
+    if len(part) > MAX_PART or not _PART.fullmatch(part) or ".." in part:
+        raise Invalid(
+            f"Give your own part of the address, such as {name}:abc123: at most {MAX_PART} letters, digits and"
+            " @ # ! + _ = . : ~ -",
+            field="address",
+        )
+    url = _filled(name, part)
+    service = None if url is None else apprises.service_of(url)
+    if service is None or len(service) != 1:
+        raise Invalid(f"This is no address of {name}.", field="address")
+
+
+def sealed(address: str) -> str:
+    """The address as it is stored."""
+    name, _, part = address.partition(":")
+    return f"{name}:{_vault().encrypt(part).decode()}"
+
+
+def plain(stored: str) -> str:
+    """What a stored address is; without the person's part if it was stored under another `SECRET_KEY`, and empty for
+    none."""
+    name, colon, part = stored.partition(":")
+    try:
+        return f"{name}:{_vault().decrypt(part.encode())}" if colon else ""
+    except InvalidToken:
+        return f"{name}:"
+
+
+def shown(stored: str) -> str:
+    """A stored address as pages show it; empty for none."""
+    name, colon, part = plain(stored).partition(":")
+    return f"{name}:{part[:_SHOWN] if len(part) > 2 * _SHOWN else ''}{CUT}" if colon else ""
+
+
+def url_of(stored: str) -> str:
+    """The Apprise URL of a stored address; empty if the hub has no service of this name any more, or the address was
+    stored under another `SECRET_KEY`."""
+    name, _, part = plain(stored).partition(":")
+    return (_filled(name, part) or "") if part else ""
+
+
+def faults() -> dict[str, str]:
+    """Of each service that can reach nobody, why."""
+    return {name: why for name in names() if (why := _fault(name))}
+
+
+def _fault(name: str) -> str:
+    template = settings.TASKHUB_APPRISE_URLS[name]
+    scheme = template.partition(":")[0]
+    if not apprises.is_known(scheme):
+        return f"Apprise knows no {scheme}:// here"
+    if _in_host(template) and apprises.has_host(scheme):
+        return f"{PLACE} is where the host is, so people would say where requests go"
+    return ""
+
+
+def _filled(name: str, part: str) -> str | None:
+    """The URL of a person's part; `None` if there is none, as where the part would name a host."""
+    template = settings.TASKHUB_APPRISE_URLS.get(name)
+    if template is None or _fault(name) or ("/" in part and not _in_host(template)):
+        return None
+    return str(template.replace(PLACE, _quoted(part, template)))
+
+
+def _quoted(part: str, template: str) -> str:
+    # Two parts, as of an id and its token, stand where a service has no host.
+    return quote(part, safe="/" if _in_host(template) else "")
+
+
+def _in_host(template: str) -> bool:
+    return PLACE in urlsplit(template).netloc.rpartition("@")[2]
+
+
+def _vault() -> Vault:
+    return Vault(settings.SECRET_KEY.encode())

@@ -1,0 +1,87 @@
+"""Writes messages for services that take a title and a text. Text of others is made visible first, bounded, and
+without what would call everybody in a room. The link comes first: services that take little cut the end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from taskhub.notify.texts import BEGINS, MAX_NAME, title_of, visible
+
+LISTED: Final = 3
+"""Calls that one message tells of; of further ones it says how many they are."""
+MAX_TITLE: Final = 200
+_MENTION: Final = re.compile(r"@(?=(?:all|channel|everyone|here|room)\b)", re.IGNORECASE)
+_TAG: Final = re.compile(r"<(?=[@!#])")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A question that a message tells of, mostly an approval. `sentence` is what the rule says will happen; empty
+    without one."""
+
+    kind: str
+    sentence: str
+    tool: str
+    server: str
+    client: str
+    critical: bool
+    due_at: datetime | None
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A message."""
+
+    title: str
+    body: str
+
+
+def news(items: Sequence[Item], zone: str, inbox_url: str) -> Written:
+    """The message about what waits; there is at least one."""
+    if len(items) == 1:
+        (item,) = items
+        lines = [item.url, _call(item)]
+        if item.critical:
+            lines.append("Critical")
+        if item.due_at:
+            lines.append(f"Until {item.due_at.astimezone(ZoneInfo(zone)):%d %b %Y, %H:%M}")
+        return Written(_text(f"{BEGINS.get(item.kind, 'News')}: {_title(item)}", MAX_TITLE), "\n".join(lines))
+    noun = "approvals" if all(item.kind.startswith("approval.") for item in items) else "questions"
+    lines = [inbox_url, *(f"- {_text(_title(item), MAX_TITLE)}" for item in items[:LISTED])]
+    if len(items) > LISTED:
+        lines.append(f"And {len(items) - LISTED} more")
+    return Written(f"{len(items)} {noun} wait for you", "\n".join(lines))
+
+
+def confirmation(url: str, hours: int, username: str, hub_url: str) -> Written:
+    """The message that asks whether an address is the person's."""
+    who = _text(username, MAX_NAME)
+    text = (
+        f"{url}\n{who} of TaskHub at {hub_url} wants to be told here of approvals. If that is you, open the link within"
+        f" {hours} hours, signed in to TaskHub. Otherwise do nothing."
+    )
+    return Written("Confirm that this address is yours", text)
+
+
+def trial(inbox_url: str) -> Written:
+    """The message that somebody sends themselves as a test."""
+    return Written("A test of TaskHub", f"{inbox_url}\nMessages about approvals reach you here.")
+
+
+def _title(item: Item) -> str:
+    return title_of(item.kind, item.sentence, item.tool, item.server)
+
+
+def _call(item: Item) -> str:
+    tool, server, client = (_text(name, MAX_NAME) for name in (item.tool, item.server, item.client))
+    return f"{tool} on {server}, for {client}"
+
+
+def _text(text: str, most: int) -> str:
+    return _TAG.sub("< ", _MENTION.sub("(at)", visible(text, most)))

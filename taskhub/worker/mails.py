@@ -12,6 +12,7 @@ from taskhub.domain.notices.addresses import CONFIRM_HOURS, confirm_token, stop_
 from taskhub.domain.notices.channels import Channel
 from taskhub.domain.notices.outbox import Delivered
 from taskhub.domain.notices.people import TakenMessage
+from taskhub.domain.notices.queueing import told
 from taskhub.notify.mail.sending import Mail, Sender, Server
 from taskhub.notify.mail.writing import Hub, Item, confirmation, news, trial
 from taskhub.worker.people import ToPeople
@@ -45,7 +46,7 @@ def written(taken: TakenMessage) -> Mail:
             [
                 Item(
                     kind=one.kind,
-                    sentence="".join(part for part, _ in one.sentence),
+                    sentence=told(one.sentence),
                     tool=one.tool,
                     server=one.server,
                     client=one.client,

@@ -81,6 +81,17 @@ def test_an_approval_arrives_with_its_sentence_and_its_link(hall: Hall, world: W
     assert "hello" not in mail.raw.decode(), "the argument"
 
 
+def test_values_of_the_call_stand_in_quotation_marks(hall: Hall, world: World, mailbox: Mailbox) -> None:
+    reader(world)
+    hall.start()
+    ask(world, "Deploy {args.text} now")
+    sent(1)
+    (mail,) = mailbox.received
+    assert mail.header("Subject") == "Decide: Deploy “hello” now"
+    assert "Deploy “hello” now" in mail.text
+    assert "Deploy “hello” now" in mail.html
+
+
 def test_a_test_arrives_at_once_in_quiet_hours_too_and_alone(hall: Hall, world: World, mailbox: Mailbox) -> None:
     away = datetime.now(UTC) + timedelta(days=1)
     person = reader(world, away_until=away, pace="daily", daily_at=time(3))

@@ -8,6 +8,7 @@ import json
 import re
 import ssl
 from collections import Counter
+from collections.abc import Callable
 from html import unescape
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
@@ -37,9 +38,12 @@ _OF_ONE_ADDRESS = 20
 
 
 class Person:
-    """Signed in with one of the accounts of the first run, such as `approver`."""
+    """Signed in with one of the accounts of the first run, such as `approver`, or with the account of that name whose
+    `password` is given."""
 
-    def __init__(self, hub: RunningHub, role: str, base: str = "", tls: ssl.SSLContext = _NO_TLS) -> None:
+    def __init__(
+        self, hub: RunningHub, role: str, base: str = "", tls: ssl.SSLContext = _NO_TLS, *, password: str = ""
+    ) -> None:
         base = base or hub.base
         number, _SIGN_INS[base] = _SIGN_INS[base] // _OF_ONE_ADDRESS, _SIGN_INS[base] + 1
         place = f"127.0.0.{1 + number}" if number else None
@@ -49,7 +53,9 @@ class Person:
             follow_redirects=True,
             headers={"Origin": base},
         )
-        account = json.loads((hub.data / "credentials.json").read_text())["users"][role]
+        account = {"username": role, "password": password}
+        if not password:
+            account = json.loads((hub.data / "credentials.json").read_text())["users"][role]
         path = "/accounts/login/"
         try:
             self._send(path, path, login=account["username"], password=account["password"])
@@ -113,6 +119,10 @@ class Person:
         answer = self._http.get(at.allow(unescape(link[1]))).raise_for_status()
         return answer.text
 
+    def press(self, shown: str, action: str, /, **fields: str) -> str:
+        """Send the form that leads to `action` of a page that is shown. Returns the page that comes of it."""
+        return self._http.post(action, data={**_hidden(_form(shown, action)), **fields}).raise_for_status().text
+
     def allow(self, address: str) -> str:
         """Let the program act that leads here, as this person, with all that it asks for. Returns where it is told."""
         text = self._http.get(address).raise_for_status().text
@@ -158,9 +168,19 @@ class Person:
 
     def _send(self, page: str, action: str, /, **fields: str) -> str:
         """Fill in the form on the page that leads to `action`. Returns the page that comes of it."""
-        text = self._http.get(page).raise_for_status().text
-        form = next(form for form in re.findall(r"<form.*?</form>", text, re.DOTALL) if f'action="{action}"' in form)
-        return self._http.post(action, data={**_hidden(form), **fields}).raise_for_status().text
+        return self.filled(page, action, **fields)()
+
+    def filled(self, page: str, action: str, /, **fields: str) -> Callable[[], str]:
+        """The form on the page that leads to `action`, filled in; it is sent by the call, which returns the page that
+        comes of it."""
+        data = {**_hidden(_form(self._http.get(page).raise_for_status().text, action)), **fields}
+        return lambda: self._http.post(action, data=data).raise_for_status().text
+
+
+def _form(text: str, action: str) -> str:
+    """The form of a page that leads to `action`."""
+    forms: list[str] = re.findall(r"<form.*?</form>", text, re.DOTALL)
+    return next(form for form in forms if f'action="{action}"' in form)
 
 
 def _hidden(form: str) -> dict[str, str]:

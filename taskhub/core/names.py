@@ -49,6 +49,10 @@ SCOPES: Final = (*CALL_SCOPES, APPROVALS_SCOPE)
 OAUTH_ISSUER: Final = "taskhub/oauth"
 """The issuer of clients that the built-in authorization server signed in. Not a URL, so that clients keep their tasks
 when TaskHub moves to another address."""
+CONSOLE_ISSUER: Final = "taskhub/console"
+"""The issuer of the clients whose calls people make themselves, in the console. They have no tokens."""
+PERSON_ISSUERS: Final = (OAUTH_ISSUER, CONSOLE_ISSUER)
+"""The issuers of clients that stand for a person, whom their subject names."""
 
 MAX_URI: Final = 1_024
 """The longest uri of a resource, or template of uris, in characters."""

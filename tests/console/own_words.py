@@ -150,6 +150,7 @@ PRINTED: Final[dict[str, tuple[str, ...]]] = {
     "console/tasks.html": ("request.get_full_path", "tab.word"),
     "console/token_issued.html": ("endpoint",),
     "console/tool_callers.html": ("tool.id",),
+    "console/tool_try.html": ("bound.as_hidden", "form.mark", "form.once", "form.reason.as_hidden", "tool.id"),
     "console/tool_versions.html": (
         "after.number",
         "before.number",
@@ -192,6 +193,7 @@ PRINTED: Final[dict[str, tuple[str, ...]]] = {
     "parts/blocks.html": ("block.link.href", "block.source"),
     "parts/browsers.html": ("most_browsers", "vapid"),
     "parts/button.html": ("attributes", "content", "element", "href", "look"),
+    "parts/called_steps.html": ("step.place",),
     "parts/card.html": ("aside", "attributes", "content", "element", "footer", "id", "look", "title"),
     "parts/change_values.html": ("is", "was"),
     "parts/chart.html": (
@@ -291,7 +293,7 @@ PRINTED: Final[dict[str, tuple[str, ...]]] = {
     "parts/reached_pager.html": ("first", "next"),
     "parts/reached_tools.html": ("row.tool.id",),
     "parts/rule_call.html": ("calls.call_filled", "here"),
-    "parts/rule_called.html": ("step.place", "title"),
+    "parts/rule_called.html": ("title",),
     "parts/rule_help.html": ("name", "part", "variable"),
     "parts/rule_proposals.html": ("one.query", 'one.values|length|add:"-3"'),
     "parts/rules_tried.html": ("after", "before"),

@@ -28,6 +28,7 @@ from taskhub.control import (
     rules,
     servers,
     tasks,
+    tries,
     webhooks,
 )
 from taskhub.control.caller import Caller, of_person, of_shell
@@ -63,6 +64,12 @@ def rerun_mark(by: Caller, on: SimpleNamespace) -> str:
     return find_rerun(by.tenant_id, on.ended, {"text": "other"}).mark
 
 
+def try_mark(by: Caller, on: SimpleNamespace) -> str:
+    if by.person is None or not by.may("task.rerun"):
+        return ""
+    return tries.check_try(by, on.tool, {"text": "new"}).mark
+
+
 HOOK = Wanted("new", "https://receiver.example/hook", ["task.failed"])
 USE_CASES: dict[str, tuple[set[str], UseCase]] = {
     "tasks.cancel_task": ({"operator", "admin"}, lambda by, on: tasks.cancel_task(by, on.task)),
@@ -71,6 +78,12 @@ USE_CASES: dict[str, tuple[set[str], UseCase]] = {
     "tasks.rerun_with": (
         {"operator", "admin"},
         lambda by, on: tasks.rerun_with(by, on.ended, {"text": "other"}, mark=rerun_mark(by, on)),
+    ),
+    "tries.tool_to_try": ({"operator", "admin"}, lambda by, on: tries.tool_to_try(by, on.tool)),
+    "tries.check_try": ({"operator", "admin"}, lambda by, on: tries.check_try(by, on.tool, {"text": "new"})),
+    "tries.try_tool": (
+        {"operator", "admin"},
+        lambda by, on: tries.try_tool(by, on.tool, {"text": "new"}, mark=try_mark(by, on), once="x" * 22),
     ),
     "questions.decide_approval": (
         {"approver", "admin"},

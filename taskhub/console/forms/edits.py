@@ -106,7 +106,7 @@ def _wanted(said: Asking, schema: Any, before: Mapping[str, Any]) -> Iterator[Fi
     needed = schema.get("required") if isinstance(schema, dict) else None
     for name in [name for name in named if said.may_edit(name)][:MAX_FIELDS]:
         required = isinstance(needed, list) and name in needed
-        yield _field(name, rules.get(name), required, before.get(name, _MISSING))
+        yield _field(name, _resolved(schema, rules.get(name)), required, before.get(name, _MISSING))
 
 
 def _field(name: str, rule: Any, required: bool, value: Any) -> Field:
@@ -137,6 +137,21 @@ def _field(name: str, rule: Any, required: bool, value: Any) -> Field:
         required=required,
         default="" if value is _MISSING else _as_json(value),
     )
+
+
+def _resolved(schema: Any, rule: Any) -> Any:
+    """The schema of an argument with the definition in place of a reference to one, as SDKs write enumerations."""
+    if not isinstance(rule, dict):
+        return rule
+    either = rule.get("anyOf")
+    if isinstance(either, list):
+        return {**rule, "anyOf": [_resolved(schema, one) for one in either[:MAX_FIELDS]]}
+    kind, _, name = str(rule.get("$ref", "")).removeprefix("#/").partition("/")
+    tables = schema.get(kind) if kind in ("$defs", "definitions") else None
+    found = tables.get(name) if isinstance(tables, dict) else None
+    if not isinstance(found, dict) or "$ref" in found:
+        return rule
+    return {**found, **{word: part for word, part in rule.items() if word != "$ref"}}
 
 
 def _plain(rule: Any) -> dict[str, Any] | None:

@@ -218,7 +218,7 @@ def server_toggle(request: ConsoleRequest, pk: int) -> HttpResponse:
 @require_POST
 def tool_policy(request: ConsoleRequest, pk: int, tool: int) -> HttpResponse:
     """Save a tool's policy, all of it or nothing."""
-    row = _tool(request, pk, tool)
+    row = tool_row(request, pk, tool)
     form = PolicyForm(row, request.POST)
     if not form.is_valid():
         return detail(request, pk, tool, form, status=400)
@@ -316,6 +316,7 @@ def detail(
             "tool": tool,
             "reached": _reached(request, tool),
             "can_edit_rules": can_manage,
+            "can_try": request.caller.may("task.rerun"),
             "form": shown,
             "said": [] if wants_partial(request) else _said_at_policy(request),
             "toggling": can_manage and ("toggle" in request.GET or disable_form),
@@ -372,7 +373,8 @@ def _said_at_policy(request: ConsoleRequest) -> list[Message]:
     return [message for message in messages.get_messages(request) if message.extra_tags == AT_POLICY]
 
 
-def _tool(request: ConsoleRequest, pk: int, tool: int) -> servers.ToolRow:
+def tool_row(request: ConsoleRequest, pk: int, tool: int) -> servers.ToolRow:
+    """A tool of the server. Raises `NotFound`."""
     rows = servers.server_tools(request.person.tenant_id, id_of(pk))
     found = next((row for row in rows if row.id == tool), None)
     if found is None:

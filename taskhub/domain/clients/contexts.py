@@ -7,7 +7,7 @@ from dataclasses import replace
 from django.db import transaction
 
 from taskhub.core.errors import Invalid, Refused
-from taskhub.core.names import OAUTH_ISSUER
+from taskhub.core.names import PERSON_ISSUERS
 from taskhub.core.records import Actor
 from taskhub.domain.audit.record import record_event
 from taskhub.domain.clients.reads import OWN_ISSUER
@@ -31,8 +31,8 @@ def add_client(*, tenant_id: int, name: str, issuer: str, subject: str, client_i
     client id. Raises `Invalid` naming the field, or `Refused` if there is such a client."""
     if not name.strip() or len(name) > MAX_NAME or not name.isprintable():
         raise Invalid(f"A client needs a name of 1 to {MAX_NAME} printable characters.", field="name")
-    if issuer == OAUTH_ISSUER:
-        raise Invalid("A client that a person signs in is made by that.", field="issuer")
+    if issuer in PERSON_ISSUERS:
+        raise Invalid("A client that stands for a person is made when the person signs in.", field="issuer")
     for field, text in (("issuer", issuer), ("subject", subject), ("client_id", client_id)):
         if len(text) > MAX_IDENTITY or not text.isprintable():
             raise Invalid(f"At most {MAX_IDENTITY} printable characters.", field=field)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from taskhub.core.names import OAUTH_ISSUER, TASKS_EXTENSION
+from taskhub.core.names import CONSOLE_ISSUER, OAUTH_ISSUER, TASKS_EXTENSION
 from taskhub.core.versions import is_stateless
 from taskhub.store import statements
 from taskhub.store.likes import escaped_like
@@ -66,6 +66,11 @@ class ClientRow:
         return self.issuer == OAUTH_ISSUER
 
     @property
+    def by_console(self) -> bool:
+        """Whether its calls are those that a person makes in the console."""
+        return self.issuer == CONSOLE_ISSUER
+
+    @property
     def tasks_text(self) -> str:
         """The count of tasks in the last 30 days, with a plus sign if counting stopped at the cap."""
         return _counted(self.tasks_30_days)
@@ -79,7 +84,8 @@ class ClientRow:
     def warns(self) -> bool:
         """Whether pages warn that the client gets no handles: it has called in a revision without sessions, or in one
         that is not known, and never declared the tasks extension."""
-        return self.seen and not self.declares_tasks and (self.revision is None or is_stateless(self.revision))
+        stateless = self.revision is None or is_stateless(self.revision)
+        return self.seen and stateless and not self.declares_tasks and not self.by_console
 
 
 @dataclass(frozen=True, slots=True)

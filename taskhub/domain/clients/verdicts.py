@@ -10,7 +10,8 @@ from typing import Any, Final
 from taskhub.core.asking import Asking, asking
 from taskhub.core.bypass import Bypass
 from taskhub.core.errors import NotFound
-from taskhub.core.names import OAUTH_ISSUER, SCOPES
+from taskhub.core.names import CONSOLE_ISSUER, OAUTH_ISSUER, SCOPES
+from taskhub.core.permissions import grantable
 from taskhub.core.policy import inputs_of
 from taskhub.core.records import NewQuestion, ToolRecord
 from taskhub.core.rules import Client, Rule, RuleList, SignedIn, Then, check_rules, signed_in
@@ -52,6 +53,8 @@ class CallerRow:
     def client(self) -> Client:
         """The client for which rules decide."""
         scopes = SCOPES if not self.issuer else self.scopes  # a client without a token may do everything
+        if self.issuer == CONSOLE_ISSUER:
+            scopes = grantable(self.person.role) if self.person.role else ()
         known = None if scopes is None else frozenset(scopes)
         return Client(self.id, self.name, self.issuer, self.subject, self.client_id, known, self.person)
 
@@ -196,7 +199,7 @@ def callers_of(
     """What may become of each client's calls of the tool; `text`, `after` and `most` as in `callers`. Raises `NotFound`
     for a tool that is not offered to clients."""
     offered = catalogue(tenant_id)
-    tool = _offered(offered, tool_id)
+    tool = offered_tool(offered, tool_id)
     rows, more = callers(tenant_id, text=text, after=after, most=most)
     return CallerPage(tool, tuple(CallerOutlook(row, outlook(offered.rules, row.client, tool)) for row in rows), more)
 
@@ -213,15 +216,11 @@ def try_call(
 ) -> Calls:
     """What would become of the call by the list in force and, if `rules` is another list, by that one. Raises
     `NotFound`, or `Invalid` for a list that cannot be saved."""
-    found, tool = caller(tenant_id, context_id), _offered(catalogue(tenant_id), tool_id)
+    found, tool = caller(tenant_id, context_id), offered_tool(catalogue(tenant_id), tool_id)
     listed = present(tenant_id)
 
     def called(wanted: RuleList) -> Called:
-        rules = Rules(wanted)
-        explained = explain(rules, found.client, tool, arguments, program=program, now=now)
-        denied = explained.verdict.then is Then.DENY
-        approval = None if denied else approval_question(tool, dict(arguments), explained.verdict)
-        return Called(explained, approval, rules.let_pass(explained.verdict, tool).bypass)
+        return called_by(Rules(wanted), found.client, tool, arguments, program=program, now=now)
 
     before, after = called(listed), None
     if rules is not None and tuple(rules) != listed.rules:
@@ -232,10 +231,20 @@ def try_call(
     return Calls(found, tool, before, after, surely_fits(tool.definition.get("inputSchema"), dict(arguments)))
 
 
+def called_by(
+    rules: Rules, client: Client, tool: ToolRecord, arguments: Mapping[str, Any], *, program: str, now: datetime
+) -> Called:
+    """What these rules would do with the call."""
+    explained = explain(rules, client, tool, arguments, program=program, now=now)
+    denied = explained.verdict.then is Then.DENY
+    approval = None if denied else approval_question(tool, dict(arguments), explained.verdict)
+    return Called(explained, approval, rules.let_pass(explained.verdict, tool).bypass)
+
+
 def sample(tenant_id: int, context_id: int, tool_id: int, *, of_calls: bool = True) -> Sample:
     """Arguments for a call of the tool by the client: those of the newest such call, or of another client's call; where
     there is none, or without `of_calls`, what the schema says. Raises `NotFound`."""
-    tool = _offered(catalogue(tenant_id), tool_id)
+    tool = offered_tool(catalogue(tenant_id), tool_id)
     copied = None
     if of_calls:
         copied = _COPIED(tenant=tenant_id, context=context_id, tool=tool_id, size=MAX_SIZE, looked_at=LOOKED_AT)
@@ -268,7 +277,8 @@ def _value(rule: Any) -> Any:
     return empty.get(kind) if isinstance(kind, str) else None
 
 
-def _offered(offered: Catalogue, tool_id: int) -> ToolRecord:
+def offered_tool(offered: Catalogue, tool_id: int) -> ToolRecord:
+    """The tool. Raises `NotFound` if it is not offered to clients."""
     found = next((tool for tool in offered.tools if tool.id == tool_id), None)
     if found is None:
         raise NotFound("This tool is not offered to clients.")

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from django.db.models import Q
 
-from taskhub.core.names import OAUTH_ISSUER
+from taskhub.core.names import PERSON_ISSUERS
 from taskhub.core.policy import POLICY_FIELDS, Policy
 from taskhub.domain.catalogue.reads import opened, spec_of, target_of, vault
 from taskhub.domain.clients.reads import OWN_ISSUER
@@ -148,7 +148,7 @@ def _people(tenant_id: int) -> tuple[PersonConfig, ...]:
 def _clients(tenant_id: int) -> tuple[ClientConfig, ...]:
     """The clients whose tokens the hub issues, and those of other issuers that have a setting."""
     was_set = Q(disabled_at__isnull=False) | Q(patience_ms__isnull=False) | Q(hub_tools__isnull=False)
-    here = AuthContext.objects.filter(tenant_id=tenant_id).exclude(issuer=OAUTH_ISSUER)
+    here = AuthContext.objects.filter(tenant_id=tenant_id).exclude(issuer__in=PERSON_ISSUERS)
     found = [
         ClientConfig(
             name=row.name,

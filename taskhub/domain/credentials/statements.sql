@@ -2,7 +2,7 @@
 
 -- The person for whom a client acts, and who is authorized for its calls; null for a client that acts for itself.
 /* fragment: person_of
-CASE WHEN c.issuer = 'taskhub/oauth' AND c.subject ~ '^user:[0-9]+$' THEN substr(c.subject, 6)::int END
+th_user_of(c)
 */
 
 -- read: credential(server bigint, context bigint) -> _Row | None

@@ -29,13 +29,18 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- The person who signed in this client, as rules see them; empty for other clients, and if that person has no access
+-- The user for whom this client acts: who signed it in, or who calls tools in the console. Null for other clients.
+CREATE OR REPLACE FUNCTION th_user_of(client auth_context) RETURNS int LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN client.issuer IN ('taskhub/oauth', 'taskhub/console') AND client.subject ~ '^user:[0-9]{1,9}$'
+                THEN substr(client.subject, 6)::int END
+$$;
+
+-- The person for whom this client acts, as rules see them; empty for other clients, and if that person has no access
 -- any more.
 CREATE OR REPLACE FUNCTION th_signed_in(client auth_context) RETURNS jsonb LANGUAGE sql STABLE AS $$
     SELECT coalesce((
         SELECT jsonb_build_object('name', u.username, 'role', m.role, 'groups', m.groups)
         FROM auth_user u JOIN membership m ON m.user_id = u.id AND m.tenant_id = client.tenant_id
-        WHERE u.id = CASE WHEN client.issuer = 'taskhub/oauth' AND client.subject ~ '^user:[0-9]{1,9}$'
-                          THEN substr(client.subject, 6)::int END
+        WHERE u.id = th_user_of(client)
     ), '{"name": "", "role": "", "groups": []}')
 $$;

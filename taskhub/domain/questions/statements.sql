@@ -434,8 +434,7 @@ FROM question AS q
 JOIN task AS t ON t.id = q.task_id
 JOIN auth_context AS c ON c.id = t.context_id
 LEFT JOIN session AS e ON e.id = t.session_id
-LEFT JOIN membership AS m ON m.tenant_id = t.tenant_id AND c.issuer = 'taskhub/oauth'
-    AND c.subject = 'user:' || m.user_id AND m.role = any(:roles)
+LEFT JOIN membership AS m ON m.tenant_id = t.tenant_id AND m.user_id = th_user_of(c) AND m.role = any(:roles)
 LEFT JOIN auth_user AS u ON u.id = m.user_id AND u.is_active
 CROSS JOIN LATERAL (
     SELECT count(*) AS asked, count(*) FILTER (WHERE b.state = 'open') AS open

@@ -24,7 +24,7 @@ LANGUAGE sql STABLE AS $$
           AND (q."group" = '' OR q."group" = ANY (p.groups))
           AND NOT th_voted(q.id, absent) AND th_barred(q.id, absent) = ''
           AND NOT (s.named_at > t.created_at AND (
-              c.issuer = 'taskhub/oauth' AND c.subject = 'user:' || absent
+              th_user_of(c) IS NOT DISTINCT FROM absent
               OR EXISTS (SELECT FROM event e WHERE e.task_id = t.id AND e.action = 'task.created'
                          AND e.user_id = absent))))
 $$;

@@ -17,23 +17,30 @@ $$;
 
 -- Whether calls of this client may run: it is not locked out, and for a program that a person signed in, the person,
 -- their role, their consent and the program still exist. (`domain.clients.principals._of_oauth` has the same rules for
--- tokens.)
+-- tokens.) Of calls that a person made in the console: the person still has a role that may make a tool run
+-- (`core.permissions`).
 CREATE OR REPLACE FUNCTION th_may_call(client auth_context) RETURNS boolean LANGUAGE sql STABLE AS $$
-    SELECT client.disabled_at IS NULL AND (client.issuer <> 'taskhub/oauth' OR EXISTS (
-        SELECT FROM auth_user u
-        JOIN membership m ON m.user_id = u.id AND m.tenant_id = client.tenant_id
-        JOIN oauth2_provider_application r ON r.client_id = client.client_id
-        JOIN application a ON a.registration_id = r.id AND a.tenant_id = m.tenant_id AND a.blocked_at IS NULL
-        JOIN consent s ON s.application_id = a.id AND s.user_id = u.id
-        WHERE u.is_active AND 'user:' || u.id = client.subject))
+    SELECT client.disabled_at IS NULL AND CASE client.issuer
+        WHEN 'taskhub/oauth' THEN EXISTS (
+            SELECT FROM auth_user u
+            JOIN membership m ON m.user_id = u.id AND m.tenant_id = client.tenant_id
+            JOIN oauth2_provider_application r ON r.client_id = client.client_id
+            JOIN application a ON a.registration_id = r.id AND a.tenant_id = m.tenant_id AND a.blocked_at IS NULL
+            JOIN consent s ON s.application_id = a.id AND s.user_id = u.id
+            WHERE u.is_active AND 'user:' || u.id = client.subject)
+        WHEN 'taskhub/console' THEN EXISTS (
+            SELECT FROM auth_user u
+            JOIN membership m ON m.user_id = u.id AND m.tenant_id = client.tenant_id
+            WHERE u.is_active AND u.id = th_user_of(client) AND m.role IN ('operator', 'admin'))
+        ELSE true END
 $$;
 
 -- Why calls of this client to this tool must not run at all; null if they may. Where a task is not claimed but born
 -- with a lease (create_tasks), it is looked at as well.
 CREATE OR REPLACE FUNCTION th_why_not(s server, o tool, c auth_context) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN s.removed_at IS NOT NULL THEN 'server_removed'
-                WHEN NOT CASE WHEN c.issuer = 'taskhub/oauth' THEN th_may_call(c) ELSE c.disabled_at IS NULL END
-                    THEN 'client_locked_out'
+                WHEN NOT CASE WHEN c.issuer IN ('taskhub/oauth', 'taskhub/console') THEN th_may_call(c)
+                              ELSE c.disabled_at IS NULL END THEN 'client_locked_out'
                 WHEN NOT o.enabled THEN 'tool_turned_off'
                 WHEN o.rejected <> '' THEN 'tool_rejected' END
 $$;

@@ -142,24 +142,29 @@ def edit_call(
 
 
 def check_readable(arguments: dict[str, Any]) -> None:
-    """Raises `Invalid` for arguments, some of which a person has changed, that are too large, or that JSON on the wire
-    or in the database cannot hold."""
+    """Raises `Invalid` for arguments that a person has changed or typed that are too large, or that JSON on the wire or
+    in the database cannot hold."""
     try:
         jsonx.check(arguments)
         size = len(jsonx.encode(arguments))
     except ValueError as error:
         raise Invalid(f"The arguments cannot be read: {str(error)[:200]}.") from None
     if size > MAX_EDITED:
-        raise Invalid(f"Edited arguments have at most {MAX_EDITED:,} bytes together, not {size:,}.")
+        raise Invalid(f"Arguments have at most {MAX_EDITED:,} bytes together, not {size:,}.")
     if jsonx.repaired(arguments) != arguments:
         raise Invalid("Arguments with U+0000 or half of a surrogate pair cannot be edited.")
 
 
 def check_fit(tool: ToolRecord, arguments: dict[str, Any]) -> None:
-    """Raises `Invalid` for arguments that do not fit the tool's schema."""
-    checked = asyncio.run(_checked(tool, arguments))
+    """Raises `Invalid` for arguments that do not fit the tool's schema, or cannot be checked against it."""
+    checked = checked_fit(tool, arguments)
     if problem := checked.problem or checked.unchecked:
         raise Invalid(f"The arguments do not fit the tool’s schema: {problem}.")
+
+
+def checked_fit(tool: ToolRecord, arguments: dict[str, Any]) -> Checked:
+    """Whether the arguments fit the tool's schema."""
+    return asyncio.run(_checked(tool, arguments))
 
 
 async def _checked(tool: ToolRecord, arguments: dict[str, Any]) -> Checked:

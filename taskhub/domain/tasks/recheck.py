@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from taskhub.core.bypass import passed
-from taskhub.core.names import OAUTH_ISSUER
+from taskhub.core.names import PERSON_ISSUERS
 from taskhub.core.records import Actor, Claim, NewQuestion, OpenQuestion, ToolRecord
 from taskhub.core.rules import NOBODY, Client, Otherwise, Then, Verdict, signed_in
 from taskhub.core.states import QuestionKind
@@ -56,7 +56,7 @@ def decide(task: Task, tool: ToolRecord, rules: Rules, arguments: dict[str, Any]
             client.subject,
             client.client_id,
             None if scopes is None else frozenset(scopes),
-            signed_in(json.loads(_SIGNED_IN(context=client.pk))) if client.issuer == OAUTH_ISSUER else NOBODY,
+            signed_in(json.loads(_SIGNED_IN(context=client.pk))) if client.issuer in PERSON_ISSUERS else NOBODY,
         ),
         tool,
         runs_with(task) if arguments is None else arguments,

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
@@ -17,11 +18,12 @@ from taskhub.core.states import Audience, QuestionKind, Role
 from taskhub.domain.tasks import callers
 from taskhub.domain.tasks.stats import Counts, Hour
 from taskhub.domain.workers.writes import heartbeat
-from taskhub.store.models import Server, Task
+from taskhub.store.models import Consent, Server, Task, Tool
 from tests.console.admin import words
 from tests.console.conftest import Login
 from tests.domain.cost import make_old, past_the_guards
 from tests.factories import WORKER, make_context, make_person, make_question, make_server, make_task, make_tool
+from tests.support.oauth import make_application
 
 pytestmark = pytest.mark.django_db
 
@@ -35,6 +37,28 @@ def test_an_empty_hub_shows_what_to_do_first(tenant: Any, sign_in: Login) -> Non
     assert "Tasks ended per hour" not in page
     make_tool(make_server(tenant))
     assert "1 connected, 1 tools on offer." in client.get("/").content.decode()
+
+
+def test_a_step_is_done_only_when_it_is(tenant: Any, sign_in: Login) -> None:
+    client = sign_in(make_person(Role.ADMIN, tenant, username="root"))
+
+    def done() -> int:
+        return client.get("/").content.decode().count('<li class="done">')
+
+    tool = make_tool(make_server(tenant))
+    for changes in ({"enabled": False}, {"rejected": "a bad name"}):
+        before = {name: getattr(Tool.objects.get(pk=tool.id), name) for name in changes}
+        Tool.objects.update(**changes)
+        assert done() == 0, changes
+        Tool.objects.update(**before)
+    assert done() == 1
+    application, _ = make_application(tenant)
+    assert done() == 1
+    Consent.objects.create(application=application, user=User.objects.get(username="root"), scopes=["tasks:call"])
+    assert done() == 2  # a program that a person signed in needs no token
+    page = words(client.get("/").content.decode())
+    assert "1 signed in by a person." in page
+    assert "choose a server’s tool and try it" in page
 
 
 def tiles(page: str) -> dict[str, tuple[str, str]]:

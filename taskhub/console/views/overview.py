@@ -47,6 +47,7 @@ def overview(request: ConsoleRequest) -> HttpResponse:
         "needs": inbox.questions(person, "mine" if answers else "all", limit=SHORT),
         "waiting_tools": servers.waiting_tools(tenant),
         "may_manage": request.caller.may("server.manage"),
+        "may_try": request.caller.may("task.rerun"),
         "may_issue": request.caller.may("client.manage"),
     }
     return partial_or_page(request, "console/overview.html", "numbers-and-lists", context)

@@ -207,10 +207,13 @@ SELECT (SELECT count(*) FROM task AS t WHERE t.tenant_id = :tenant AND t.state =
        (SELECT count(*) FROM worker AS w WHERE th_alive(w)) AS live_workers,
        (SELECT count(*) FROM server AS s WHERE s.tenant_id = :tenant AND s.enabled) AS servers,
        (SELECT count(*) FROM tool AS o JOIN server AS s ON s.id = o.server_id
-        WHERE s.tenant_id = :tenant AND o.gone_at IS NULL) AS tools,
+        WHERE s.tenant_id = :tenant AND s.enabled AND o.enabled AND o.gone_at IS NULL AND o.rejected = ''
+          AND NOT th_unconfirmed(s, o)) AS tools,
        (SELECT count(*) FROM access_token AS a JOIN auth_context AS c ON c.id = a.context_id
         WHERE c.tenant_id = :tenant AND a.revoked_at IS NULL
           AND (a.expires_at IS NULL OR a.expires_at > now())) AS tokens,
+       (SELECT count(*) FROM consent AS k JOIN application AS p ON p.id = k.application_id
+        WHERE p.tenant_id = :tenant AND p.blocked_at IS NULL) AS signed_in,
        (SELECT t.id FROM task AS t WHERE t.tenant_id = :tenant ORDER BY t.id DESC LIMIT 1) IS NOT NULL AS ever;
 
 -- read fresh: ended(tenant bigint, since timestamptz, until timestamptz) -> list[Ended]

@@ -20,8 +20,9 @@ _FOREVER = datetime.max.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The present numbers of a tenant's tasks, workers, servers, tools and tokens. `unruled`: tasks whose outcome is
-    unknown and waits for a ruling; they are among `waiting_people`. `ever`: whether there was ever a task."""
+    """The present numbers of a tenant's tasks, workers, servers, tools and tokens. `tools` are those that
+    clients are offered, `signed_in` how often a person has let a program call for them. `unruled`: tasks whose outcome
+    is unknown and waits for a ruling; they are among `waiting_people`. `ever`: whether there was ever a task."""
 
     working: int
     waiting_people: int
@@ -33,6 +34,7 @@ class Numbers:
     servers: int
     tools: int
     tokens: int
+    signed_in: int
     ever: bool
 
     @property

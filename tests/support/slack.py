@@ -162,7 +162,11 @@ class Slack:
     async def _stop(self) -> None:
         await self._hang_up()
         await self._runner.cleanup()
-        # What was accepted at the last moment, and what its peer no longer reads, would outlive the loop.
+        # What is just being accepted, and what its peer no longer reads, would outlive the loop.
+        late = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
         for transport in list(self._loop._transports.values()):  # type: ignore[attr-defined]  # asyncio's own
             transport.abort()
         for _ in range(5):  # so often does a transport call itself back until its socket is closed

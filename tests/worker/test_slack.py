@@ -42,10 +42,6 @@ from tests.support.mailbox import free_port
 from tests.support.slack import APP, BOT, TEAM, Posted, Slack, raw
 from tests.worker.kit import Hall, wait_until
 
-# Of the stand-in's sockets, which lie in this process too: now and then one is left to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
-
-
 LINK = re.compile(r"/accounts/notifications/slack/confirm/([\w-]+)")
 
 

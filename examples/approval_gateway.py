@@ -14,6 +14,7 @@ import argparse
 import hashlib
 import json
 import os
+from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -124,9 +125,16 @@ def read(body: bytes) -> Any:
     def constant(word: str) -> Any:
         raise Unreadable(f"{word} is not JSON.")
 
+    def number(text: str) -> float:
+        # People would be asked about the rounded number, and the server gets the digits.
+        value = float(text)
+        if Decimal(text) != Decimal(repr(value)):
+            raise Unreadable("A number has more digits than are kept.")
+        return value
+
     try:
-        return json.loads(body.decode(), object_pairs_hook=pairs, parse_constant=constant)
-    except (ValueError, RecursionError):
+        return json.loads(body.decode(), object_pairs_hook=pairs, parse_constant=constant, parse_float=number)
+    except (ValueError, ArithmeticError, RecursionError):
         raise Unreadable("The body is not JSON.") from None
 
 

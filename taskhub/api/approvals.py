@@ -161,11 +161,11 @@ class Bearer(AuthBase):
 
 class StrictParser(Parser):
     """Reads bodies in the same strict way as `/mcp`, so that everything that reads the arguments gets the same
-    values."""
+    values. Numbers are not rounded: the client makes the call itself, with the number that it has."""
 
     def parse_body(self, request: HttpRequest) -> Any:
         """The decoded body. Raises `JsonError`."""
-        return jsonx.decode(request.body)
+        return jsonx.decode(request.body, rounding=False)
 
 
 router = Router(auth=Bearer(), tags=["approvals"])

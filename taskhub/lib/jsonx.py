@@ -11,6 +11,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterable
+from decimal import Decimal
 from typing import Any
 
 import orjson
@@ -50,16 +51,29 @@ def _float(text: str) -> float:
     return value
 
 
+def _kept(text: str) -> float:
+    value = _float(text)
+    try:
+        same = Decimal(text) == Decimal(repr(value))
+    except ArithmeticError:  # an exponent beyond those of `Decimal`
+        same = False
+    if not same:
+        raise JsonError(f"{text[:32]} would be read as {value!r}: write it with fewer digits, or as text")
+    return value
+
+
 _decoder = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant, parse_float=_float)
+_strict_decoder = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant, parse_float=_kept)
 
 
-def decode(body: bytes) -> Any:
-    """The value of `body`; raises `JsonError` with a reason a client author can act on."""
+def decode(body: bytes, *, rounding: bool = True) -> Any:
+    """The value of `body`; raises `JsonError` with a reason a client author can act on. Without `rounding` it refuses
+    numbers too that another program could read as others, since a float does not keep all their digits."""
     try:
         text = body.decode("utf-8")
         if text.startswith("\ufeff"):
             raise JsonError("byte order mark before the document")
-        value = _decoder.decode(text)
+        value = (_decoder if rounding else _strict_decoder).decode(text)
     except JsonError:
         raise
     except UnicodeDecodeError as error:

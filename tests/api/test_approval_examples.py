@@ -331,6 +331,8 @@ CALL = '{"name":"greet","arguments":{"name":"Bob"}}'
         '{"method":"tools/call","params":{"name":"greet","arguments":[]}}',
         '{"method":"tools/call"}',
         '{"method":"tools/call","params":{"name":"greet","arguments":{"name":NaN}}}',
+        '{"method":"tools/call","params":{"name":"slow_compute","arguments":{"seconds":0.1000000000000000055}}}',
+        '{"method":"tools/call","params":{"name":"slow_compute","arguments":{"seconds":1e-99999999999999999999}}}',
         "{",
         "[" * 20_000,
     ],

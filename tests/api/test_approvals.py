@@ -260,6 +260,18 @@ def test_a_permit_for_other_arguments_is_refused(api: Api) -> None:
     assert api.redeem(granted) == (200, "redeemed")
 
 
+def test_a_permit_is_for_no_number_that_only_rounds_to_its_own(hub: RunningHub, api: Api) -> None:
+    granted = api.ask(tool="slow_compute", arguments={"seconds": 0.1})
+    for number, said in (("0.1000000000000000055", 400), ("0.10", 200)):
+        answer = httpx2.post(
+            f"{hub.base}/api/v1/approvals/{granted['id']}/redeem",
+            content=f'{{"permit":"{granted["permit"]}","arguments":{{"seconds":{number}}}}}',
+            headers={"Authorization": f"Bearer {api.token}", "Content-Type": "application/json"},
+            trust_env=False,
+        )
+        assert answer.status_code == said, answer.text
+
+
 def test_a_permit_that_has_expired_is_refused(hub: RunningHub, api: Api) -> None:
     granted = api.ask(valid_seconds=10)
     hub.sql("ALTER TABLE permit DISABLE TRIGGER permit_guard")
@@ -366,6 +378,7 @@ def test_a_caller_without_a_token_gets_nothing(hub: RunningHub) -> None:
         (b'{"server":"s","tool":"t","wanted_by":1796126400}', 422, "RFC 3339"),
         (b'{"server":"s","tool":"t","wanted_by":true}', 422, "RFC 3339"),
         (b'{"server":"s","server":"t","tool":"greet"}', 400, "duplicate"),
+        (b'{"server":"s","tool":"t","arguments":{"n":9007199254740993.0}}', 400, "read as 9007199254740992.0"),
         (b'{"server":"s"}', 422, "required"),
         (b'{"server":"s","tool":"t","more":1}', 422, "not permitted"),
         (b'{"server":"s","tool":"t","arguments":[]}', 422, "dictionary"),

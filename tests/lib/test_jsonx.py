@@ -74,6 +74,26 @@ def test_the_edges_of_what_is_json(body: bytes, value: Any) -> None:
         assert same(jsonx.decode(body), value)
 
 
+@given(values)
+def test_without_rounding_every_number_that_a_program_has_is_read(value: Any) -> None:
+    assert same(jsonx.decode(jsonx.encode(value), rounding=False), value)
+
+
+def test_without_rounding_a_number_that_loses_digits_is_refused() -> None:
+    for text in ("1.50", "-0.0", "0e5", "1E+2", "1e22", "100000000000000000000.0", "9007199254740993", "5e-324"):
+        assert same(jsonx.decode(text.encode(), rounding=False), jsonx.decode(text.encode())), text
+    for text in (
+        "9007199254740993.0",
+        "0.1000000000000000055",
+        "-1.00000000000000000001",
+        "1e-400",
+        "1e-99999999999999999999999",
+        "1.8e308",
+    ):
+        with pytest.raises(JsonError, match=r"would be read as|out of range"):
+            jsonx.decode(b'{"a":[%s]}' % text.encode(), rounding=False)
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -366,8 +366,10 @@ def _check_approvals(new: NewTask) -> None:
         (of_conversation, settings.TASKHUB_CONVERSATION_APPROVALS, _conversation(new)),
     ):
         if waiting >= most:
+            # More than the most, where a decision was undone or a call is asked about later or again.
+            allowed = "the most allowed" if waiting == most else f"more than the {most} that may"
             raise LimitReached(
-                f"{waiting} calls of {of} wait for approval already, the most allowed. "
+                f"{waiting} calls of {of} wait for approval already, {allowed}. "
                 "Wait until people have decided them, or cancel some.",
                 retry_after=60,
             )

@@ -11,7 +11,7 @@ from django.db import connection
 
 from taskhub.control import questions
 from taskhub.control.caller import Caller, of_person, of_shell
-from taskhub.core.errors import Forbidden, Invalid, NotFound
+from taskhub.core.errors import Forbidden, Invalid, LimitReached, NotFound
 from taskhub.core.records import Person, TaskRecord
 from taskhub.core.rules import Rule, Then, Verdict
 from taskhub.core.states import Door, State
@@ -161,6 +161,19 @@ def test_undone_it_is_as_it_was() -> None:
     assert not Decision.objects.exists()
     assert item(ann, task).mine
     assert kit.claim() == []
+
+
+def test_undone_it_counts_for_the_limit_of_its_client_again_and_beyond_it(settings: Any) -> None:
+    settings.TASKHUB_CONTEXT_APPROVALS = 1
+    world, task = called()
+    ann = person(world)
+    decide(ann, task)
+    other = create_plain(world)
+    assert undo(ann, task) is UndoOutcome.UNDONE
+    open_now = set(Question.objects.filter(state="open", kind="approval").values_list("task_id", flat=True))
+    assert open_now == {task.id, other.id}
+    with pytest.raises(LimitReached, match=r"2 calls of this client .* already, more than the 1 that may"):
+        create_plain(world)
 
 
 def test_the_log_has_both_the_decision_and_that_it_was_undone() -> None:

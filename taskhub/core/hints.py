@@ -179,7 +179,7 @@ class StandingChanged(Hint):
 
 @dataclass(frozen=True)
 class ClientStandingChanged(Hint):
-    """The standing of one client changed: its streams check whether they may go on."""
+    """The standing of one client changed, or it got a token: its streams check whether they may go on."""
 
     letter = "e"
     everywhere = ("clients",)

@@ -53,6 +53,7 @@ def issue_token(
             expires_at=now + timedelta(days=days),
         )
         _record("token.issued", context, actor, after={"prefix": row.prefix, "scopes": wanted, "days": days})
+        notify(ClientStandingChanged(context.pk))
     return token, row
 
 

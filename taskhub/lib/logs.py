@@ -74,7 +74,8 @@ class WithoutQuery(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Cut the query from the address in `record`, if there is one. Always true, so that every line is logged."""
-        if "WebSocket" in record.msg and isinstance(record.args, tuple) and len(record.args) > 1:
+        said = str(record.msg)  # uvicorn also logs exceptions, as they are
+        if "WebSocket" in said and isinstance(record.args, tuple) and len(record.args) > 1:
             client, address, *rest = record.args
             record.args = (client, str(address).partition("?")[0], *rest)
         return True

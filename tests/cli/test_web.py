@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -149,6 +150,25 @@ def test_a_peer_that_takes_nothing_of_its_answer_is_hung_up_on(loop: str, monkey
         return taken
 
     assert run(loop, served) > LENGTH
+
+
+def test_an_address_that_is_taken_is_told_in_one_line(tmp_path: Path) -> None:
+    environment = {
+        **os.environ,
+        "DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none",  # it is not asked before there is an address
+        "SECRET_KEY": "x" * 32,
+        "TASKHUB_DATA_DIR": str(tmp_path),
+    }
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        command = [sys.executable, "manage.py", "web", "--port", port]
+        ended = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=90, check=False
+        )
+    assert ended.returncode == 3  # as uvicorn ends where it cannot start
+    (line,) = (line for line in ended.stderr.splitlines() if " ERROR " in line)
+    assert "address already in use" in line
+    assert "Traceback" not in ended.stderr
 
 
 def test_neither_a_web_process_nor_up_imports_the_sdk_which_takes_longer_than_all_else_of_a_start() -> None:

@@ -352,7 +352,7 @@ async def finished(
     clean = jsonx.repaired(body)
     if len(jsonx.encode(clean)) > MAX_RESULT:
         text = f"The tool's result is larger than {MAX_RESULT} bytes and was not kept."
-        return Finished({"content": [{"type": "text", "text": text}], "isError": True})
+        return Finished({"content": [{"type": "text", "text": text}], "isError": True}, too_large=True)
     if not result.is_error:
         checked = await _misfit_of_output(pool, lend, claim.tool_name, clean)
         if checked.problem:

@@ -10,9 +10,11 @@ from taskhub.core.records import NewQuestion, UpstreamTask
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A `CallToolResult` as the server sent it, but without `resultType`."""
+    """A `CallToolResult` as the server sent it, but without `resultType`. `too_large`: what the server sent was not
+    kept, and the result says so."""
 
     result: dict[str, Any]
+    too_large: bool = False
 
 
 @dataclass(frozen=True, slots=True)

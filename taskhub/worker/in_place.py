@@ -35,6 +35,7 @@ from taskhub.domain.catalogue.sync import SyncedServer, enabled_servers
 from taskhub.domain.catalogue.view import catalogue
 from taskhub.domain.hints.announce import announce_together
 from taskhub.domain.tasks import run as lifecycle
+from taskhub.domain.tasks.run import Result
 from taskhub.domain.workers.writes import goodbye, heartbeat
 from taskhub.lib.caches import ExpiringCache
 from taskhub.lib.lanes import Lanes
@@ -324,20 +325,20 @@ class InPlace:
         held.work.add_done_callback(partial(self._ended, claim, time.monotonic()))
         return going
 
-    def _finished(self, claim: Claim, result: dict[str, Any], text: str) -> None:
+    def _finished(self, ended: Result) -> None:
         """Note the result, which is stored."""
-        if (known := self._runs.get(claim.task_id)) is not None:
+        if (known := self._runs.get(ended.claim.task_id)) is not None:
             task, going = known
             going.ended = replace(
                 task,
                 state=State.FINISHED,
-                result_json=text,
-                is_error=result.get("isError") is True,
+                result_json=ended.text,
+                is_error=ended.result.get("isError") is True,
                 ended_at=datetime.now(UTC),
                 version=task.version + 1,
             )
-            if len(text) > LARGE_BYTES:
-                self._leave(claim.tool_id)
+            if ended.too_large or len(ended.text) > LARGE_BYTES:
+                self._leave(ended.claim.tool_id)
 
     def _ended(self, claim: Claim, began: float, work: asyncio.Task[None]) -> None:
         _, going = self._runs.pop(claim.task_id)

@@ -181,8 +181,8 @@ class Runner:
         """Called when a call was deferred, with the seconds until its first poll."""
         self.preview: Callable[[Running], Awaitable[Halted | None]] = _no_preview
         """Called before the tool of a call that people may have approved with a preview."""
-        self.on_finished: Callable[[Claim, dict[str, Any], str], None] = lambda claim, result, text: None
-        """Called with each result that was stored, and its text as JSON."""
+        self.on_finished: Callable[[Result], None] = lambda ended: None
+        """Called with each result that was stored."""
         self.results: Batches[Result, bool] = Batches(
             lanes,
             lambda ended: lifecycle.finish_tasks(ended, actor=actor, tell=tell),
@@ -305,10 +305,10 @@ class Runner:
         """A function that stores the outcome."""
         claim = held.claim
         match outcome:
-            case Finished(result):
+            case Finished(result, too_large):
                 self.breakers.reached(claim.server_id)
                 self._ended(held, TimingKind.ERROR if result.get("isError") else TimingKind.FINISHED)
-                ended = Result(claim, result)
+                ended = Result(claim, result, too_large)
                 return lambda: self._finish(ended)
             case Asked(asked, state):
                 self.breakers.reached(claim.server_id)
@@ -336,7 +336,7 @@ class Runner:
     async def _finish(self, ended: Result) -> bool:
         done = await self.results.run(ended)
         if done:
-            self.on_finished(ended.claim, ended.result, ended.text)
+            self.on_finished(ended)
         return done
 
     async def _defer(self, held: Running, task: UpstreamTask, session: str) -> bool:

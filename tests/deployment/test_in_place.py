@@ -61,6 +61,10 @@ class Shop(HttpServer):
             return "x" * 300_000
 
         @server.tool(structured_output=False)
+        def huge() -> str:
+            return "x" * 9_000_000
+
+        @server.tool(structured_output=False)
         async def hold() -> str:
             return await held("hold")
 
@@ -153,6 +157,10 @@ def test_a_plain_call_is_run_by_the_web_process_that_received_it(mall: Mall) -> 
         assert mall.ran_by("large") == mall.web()
         assert len(client.tool("large").text) == 300_000
         assert mall.ran_by("large") == mall.worker()
+        # So it is with one that was too large to be kept.
+        for who in (mall.web(), mall.worker()):
+            assert "was not kept" in client.tool("huge").text
+            assert mall.ran_by("huge") == who
 
 
 def test_what_a_call_asks_is_asked_and_a_worker_goes_on_with_the_answer(mall: Mall) -> None:

@@ -291,6 +291,8 @@ class Result:
 
     claim: Claim
     result: dict[str, Any]
+    too_large: bool = False
+    """Whether the result says only that what the server sent was too large."""
     _text: list[str] = field(default_factory=list, compare=False, repr=False)
 
     @property

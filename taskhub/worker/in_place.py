@@ -58,7 +58,7 @@ TIMINGS_SECONDS: Final = 5.0
 SERVERS_SECONDS: Final = 30.0
 """Seconds between two looks at the servers, if no hint causes one."""
 LONG_SECONDS: Final = 1.0
-"""A tool whose call in place took longer is run by workers for a while."""
+"""A tool whose call in place takes longer is run by workers from then on, and for a while after its end."""
 LARGE_BYTES: Final = 262_144
 """A tool whose result in place was larger, as JSON, is run by workers for a while: reading it holds up the other
 requests of the process."""
@@ -126,6 +126,11 @@ class Reached:
     async def pool_for(self, server_id: int, context_id: int, *, refused: str = "") -> Pool | None:
         """As `pool`: none of these servers is authorized by OAuth."""
         return self.pool(server_id)
+
+    def most(self, server_id: int) -> int:
+        """How many calls the server takes at once from this process: the connections that it has."""
+        held = self._held.get(server_id)
+        return held.row.calls_at_once if held else 0
 
     def look_again(self, server_id: int) -> None:
         """Does nothing, since only workers list servers."""
@@ -269,6 +274,9 @@ class InPlace:
             return False
         if tool.server_away or self._elsewhere.get(tool.id):
             return False
+        long_ago = time.monotonic() - LONG_SECONDS
+        if any(held.claim.tool_id == tool.id and held.started < long_ago for held in slots.running.values()):
+            return False
         running = [held.claim for held in slots.running.values()]
         of_client = (
             sum(claim.context_id == new.context_id for claim in running) + self._making["client", new.context_id]
@@ -276,7 +284,8 @@ class InPlace:
         at_server = sum(claim.server_id == tool.server_id for claim in running) + self._making["server", tool.server_id]
         if len(running) + self._making["all", 0] >= slots.size:
             return False
-        return max(of_client, at_server) < slots.share
+        # A call that no connection is free for would keep its place, and wait here while a worker has nothing to do.
+        return of_client < slots.share and at_server < min(slots.share, self._servers.most(tool.server_id))
 
     async def _make(
         self, new: NewTask, creating: Callable[[NewTask], Awaitable[Created]]

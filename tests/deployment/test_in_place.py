@@ -191,7 +191,7 @@ def test_a_server_that_was_disabled_is_called_in_place_again(mall: Mall) -> None
 
 def test_a_long_call_holds_up_nobody_and_workers_run_the_next(mall: Mall) -> None:
     mall.warm()
-    with ThreadPoolExecutor(1) as threads, mall.client() as client, mall.client("agent-b") as other:
+    with ThreadPoolExecutor(2) as threads, mall.client() as client, mall.client("agent-b") as other:
         calling = threads.submit(client.tool, "hold")
         wait_until(lambda: mall.shop.runs["hold"] == 1, "the call")
         assert mall.held("hold") == ("working", mall.web(), 1)
@@ -202,8 +202,11 @@ def test_a_long_call_holds_up_nobody_and_workers_run_the_next(mall: Mall) -> Non
         for _ in range(2):
             before = mall.hub.sql(lease)[0][0]
             wait_until(lambda before=before: mall.hub.sql(lease)[0][0] > before, "a renewed lease")
+        next_call = threads.submit(other.tool, "hold")
+        wait_until(lambda: mall.shop.runs["hold"] == 2, "the next call, while the first one runs")
+        assert mall.ran_by("hold") == mall.worker()
         mall.shop.opened.set()
-        assert calling.result(15).text == "held"
+        assert [one.result(15).text for one in (calling, next_call)] == ["held", "held"]
         assert client.tool("hold").text == "held"
         assert mall.ran_by("hold") == mall.worker()
 
@@ -235,6 +238,26 @@ def test_one_client_gets_half_of_the_places_and_the_rest_goes_through_the_queue(
         mall.shop.opened.set()
         assert [call.result(20) for call in calls] == ["held"] * 10
         assert client.tool("echo", {"text": "after"}).text == "after"
+
+
+def test_a_call_for_which_no_connection_is_free_goes_through_the_queue(mall: Mall) -> None:
+    def held(number: int) -> str:
+        with mall.client() as client:
+            return client.tool("hold_again", {"number": number}).text
+
+    mall.warm()  # of its 64 slots a server gets 32, but it has 20 connections
+    with ThreadPoolExecutor(26) as threads:
+        calls = [threads.submit(held, number) for number in range(26)]
+        wait_until(lambda: mall.shop.runs["hold_again"] == 26, "all to run", 30.0)
+        attempts = (
+            "SELECT a.worker, a.outcome, count(*) FROM attempt a JOIN task t ON t.id = a.task_id"
+            " WHERE t.tool_name = 'hold_again' GROUP BY 1, 2"
+        )
+        ran = {(worker, outcome): count for worker, outcome, count in mall.hub.sql(attempts)}
+        assert ran.keys() == {(mall.web(), ""), (mall.worker(), "")}  # none was taken and given back
+        assert ran[mall.web(), ""] <= 20
+        mall.shop.opened.set()
+        assert [call.result(20) for call in calls] == ["held"] * 26
 
 
 @pytest.mark.parametrize("mall", [{"TASKHUB_WEB_SLOTS": "0"}], indirect=True, ids=["no-slots"])

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final
+from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
-from taskhub.console.htmx import leave
+from taskhub.console.htmx import leave, wants_partial
 from taskhub.core.records import Person
 from taskhub.domain.clients.principals import person_of
 
@@ -25,7 +26,16 @@ def person_middleware(get_response: Callable[[HttpRequest], HttpResponse]) -> Ca
         request.person = person  # type: ignore[attr-defined]  # console/requests.py types it for views
         # Somebody else has set this person's password. Until they change it, every other page leads there.
         if person is not None and person.password_due and request.path not in {reverse(name) for name in OPEN}:
-            return leave(request, reverse("account_change_password"))
+            return leave(request, _change_first(request))
         return get_response(request)
 
     return middleware
+
+
+def _change_first(request: HttpRequest) -> str:
+    """The page where the password is changed, which leads to the page that was asked for afterwards."""
+    there = reverse("account_change_password")
+    wanted = request.get_full_path()
+    if request.method != "GET" or wants_partial(request):
+        return there
+    return f"{there}?{urlencode({'next': wanted})}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from django.contrib.auth.models import User
@@ -45,7 +46,7 @@ def test_a_new_person_can_sign_in_with_the_password_that_is_shown_once(tenant: T
     fresh = Client()
     assert fresh.post("/accounts/login/", {"login": "mia", "password": password}).status_code == 302
     # What somebody else has seen is good for choosing another only.
-    assert fresh.get("/workers/")["Location"] == "/accounts/password/change/"
+    assert fresh.get("/workers/")["Location"] == "/accounts/password/change/?next=%2Fworkers%2F"
     event = Event.objects.get(tenant=tenant, action="person.added")
     assert (event.actor, event.target, event.after) == ("root", "mia", {"role": "operator", "groups": ["db", "ops"]})
 
@@ -240,18 +241,21 @@ def test_a_password_that_somebody_else_knows_is_changed_before_anything_else(ten
     assert hers.get("/tasks/").status_code == 302
     hers.post("/accounts/login/", {"login": "mia", "password": password})
     for path in ("/", "/tasks/", "/inbox/", "/oauth/authorize"):
-        assert hers.get(path).headers["Location"] == "/accounts/password/change/"
+        assert hers.get(path).headers["Location"] == f"/accounts/password/change/?next={quote(path, safe='')}"
     assert hers.post("/inbox/1/decide").headers["Location"] == "/accounts/password/change/"
     assert hers.get("/tasks/", headers={"HX-Request": "true"})["HX-Redirect"] == "/accounts/password/change/"
     assert "Choose your own password" in hers.get("/accounts/password/change/").content.decode()
 
     def change(new: str) -> Any:
-        form = {"oldpassword": password, "password1": new, "password2": new}
+        form = {"oldpassword": password, "password1": new, "password2": new, "next": "/inbox/7/?key=approval"}
         return hers.post("/accounts/password/change/", form)
 
+    # Who followed a link, say of a mail, goes on to where it leads.
+    asked = hers.get("/inbox/7/?key=approval", follow=True).content.decode()
+    assert 'name="next" value="/inbox/7/?key=approval"' in asked
     assert "Choose another" in change(password).content.decode()
     assert hers.get("/tasks/").status_code == 302
-    assert change("another horse altogether").status_code == 302
+    assert change("another horse altogether").headers["Location"] == "/inbox/7/?key=approval"
     assert hers.get("/tasks/").status_code == 200
 
 

@@ -65,6 +65,10 @@ class ClosedAccounts(DefaultAccountAdapter):
         """The browser's IP address, as the guard (`api.guard`) determined it by the trusted proxies."""
         return str(request.META.get("REMOTE_ADDR") or "unknown")
 
+    def get_password_change_redirect_url(self, request: HttpRequest) -> str:
+        """The person's account, for who did not come from another page."""
+        return reverse("account")
+
     def respond_user_inactive(self, request: HttpRequest, user: Any) -> HttpResponse:
         """The page for a person whose account is disabled, after the right password; records the refusal."""
         _record("person.refused", request, user)

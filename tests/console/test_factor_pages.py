@@ -76,6 +76,8 @@ def test_somebody_sets_up_an_app_after_their_password_and_signs_in_with_its_code
     assert 'src="data:image/svg+xml;base64,' in page
     assert "img-src 'self' data:" in response["Content-Security-Policy"]
     secret = shown_secret(page)
+    # Nobody scans the screen of the phone that has the camera.
+    assert re.search(rf'<a href="otpauth://totp/[^"]*secret={secret}[&"]', page)
     refused = at.post(SET_UP, {"sealed": sealed_in(page), "code": wrong_code(secret)})
     assert refused.status_code == 400
     assert "That is not the code that this secret has now." in words(refused.content.decode())

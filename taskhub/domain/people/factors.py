@@ -77,10 +77,11 @@ class Factor:
 @dataclass(frozen=True, slots=True)
 class NewApp:
     """An authenticator app that is being set up: its secret in Base32, and the same for a camera, as the address of an
-    image."""
+    image, and for an app on this phone, as the address (`otpauth:`) that opens it."""
 
     secret: str
     image: str
+    address: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,7 @@ def new_app(user_id: int, site: str, secret: str = "") -> NewApp:
     adapter.site = site
     address = adapter.build_totp_url(_user(user_id), secret)
     image = base64.b64encode(adapter.build_totp_svg(address).encode()).decode()
-    return NewApp(secret, f"data:image/svg+xml;base64,{image}")
+    return NewApp(secret, f"data:image/svg+xml;base64,{image}", address)
 
 
 def set_up(

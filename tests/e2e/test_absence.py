@@ -24,7 +24,7 @@ def visits(hub: RunningHub, browser: Browser) -> Iterator[Visits]:
 def test_a_person_goes_away_and_comes_back_on_pages_usable_for_everybody(visits: Visits) -> None:
     page = visits.of("approver")
     go(page, "/accounts/")
-    page.get_by_role("link", name="Go away").click()
+    page.get_by_role("link", name="Say when you are away").click()
     assert look(page, "absence") == []
     visits.expected = {400}
     page.get_by_role("button", name="Save").click()

@@ -52,6 +52,7 @@ def written(taken: TakenMessage) -> Mail:
                     client=one.client,
                     group=one.group,
                     critical=one.critical,
+                    risky=one.risky,
                     due_at=one.due_at,
                     url=base + one.path,
                 )

@@ -31,6 +31,7 @@ ITEM = Item(
     client="ci",
     group="leads",
     critical=True,
+    risky=True,
     due_at=datetime(2026, 7, 1, 10, 30, tzinfo=UTC),
     url="https://hub.example/inbox/task/abc/?key=approval",
 )
@@ -104,6 +105,14 @@ def test_it_says_what_will_happen_and_no_argument(mailbox: Mailbox) -> None:
         assert HUB.stop_url in said
     assert "<script" not in mail.html
     assert "<img" not in mail.html
+
+
+def test_it_says_that_the_risk_is_high_and_fits_a_phone(mailbox: Mailbox) -> None:
+    for critical, risky, said in ((True, True, "Critical."), (False, True, "High risk."), (False, False, "")):
+        mail = written(mailbox, replace(ITEM, critical=critical, risky=risky))
+        for text in (mail.text, mail.html):
+            assert [words for words in ("Critical.", "High risk.") if words in text] == ([said] if said else [])
+        assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in mail.html
 
 
 def test_several_are_one_mail(mailbox: Mailbox) -> None:

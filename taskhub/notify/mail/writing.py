@@ -21,7 +21,7 @@ MAX_SUBJECT: Final = 150
 @dataclass(frozen=True, slots=True)
 class Item:
     """A question that a mail tells of, mostly an approval. `sentence` is what the rule says will happen; without one it
-    is empty."""
+    is empty. `risky`: the rule says that its risk is high or critical."""
 
     kind: str
     sentence: str
@@ -30,6 +30,7 @@ class Item:
     client: str
     group: str
     critical: bool
+    risky: bool
     due_at: datetime | None
     url: str
 

@@ -1,10 +1,13 @@
-// After an answer, moves the focus to the first field with an error, or to the next question.
+// After an answer, moves the focus to the first field with an error, to what else was refused, or to the next question.
+// To the middle of the page, since a browser takes what is under the sticky buttons for visible.
 document.addEventListener("htmx:afterSettle", (event) => {
   const inbox = event.detail.elt;
   if (inbox?.id !== "inbox") return;
-  const wrong = inbox.querySelector("[aria-invalid=true]");
+  const wrong = inbox.querySelector("[aria-invalid=true]") ?? inbox.querySelector("#decision .notice[role=alert]");
   if (wrong) {
-    wrong.focus();
+    if (wrong.matches(".notice")) wrong.tabIndex = -1;
+    wrong.focus({ preventScroll: true });
+    wrong.scrollIntoView({ block: "center" });
     return;
   }
   scrollTo({ top: 0 });

@@ -108,12 +108,14 @@ if (toggle) {
 }
 
 // Sends a filter form when a choice changes. Its button is for browsers without scripts.
-for (const form of document.querySelectorAll("form[data-autosubmit]")) {
-  form.querySelector("[data-nojs]")?.setAttribute("hidden", "");
-  form.addEventListener("change", (event) => {
-    if (event.target.matches("select")) form.requestSubmit();
-  });
+function hideSubmits() {
+  for (const button of document.querySelectorAll("form[data-autosubmit] [data-nojs]")) button.hidden = true;
 }
+document.addEventListener("htmx:afterSwap", hideSubmits); // a form that came with an answer is such a form too
+document.addEventListener("change", (event) => {
+  if (event.target.matches("form[data-autosubmit] select")) event.target.form.requestSubmit();
+});
+hideSubmits();
 // The focus goes into a form that is folded out.
 document.addEventListener(
   "toggle",

@@ -14,13 +14,14 @@ TEMPLATES: Final = sorted((ROOT / "templates").rglob("*.html"))
 STYLES: Final = sorted((ROOT / "static" / "css").rglob("*.css"))
 SCRIPTS: Final = sorted((ROOT / "static" / "js").rglob("*.js"))
 LONGEST: Final = 120
-# Switches that scripts turn and no form sends, the pairs that a widget draws, and the digest that comes with a button.
+# Switches that no form sends, the pairs that a widget draws, and the digest that comes with a button.
 BY_HAND: Final = {
     "parts/approve.html": 1,
     "parts/who.html": 1,
     "parts/keys.html": 1,
     "parts/palette.html": 1,
     "parts/pairs.html": 4,
+    "console/inbox.html": 1,
     "console/inbox_alike.html": 1,
 }
 URL_NAMES: Final = {name for name in get_resolver().reverse_dict if isinstance(name, str)}

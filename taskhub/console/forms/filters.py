@@ -46,7 +46,7 @@ class TaskFilters(Filters):
 class InboxFilters(Filters):
     """Filters of the open questions in the inbox."""
 
-    q = Typed(label="Search", attrs={**SEARCH, "id": "q", "placeholder": "Words of the call or the question"})
+    q = Typed(label="Search", attrs={**SEARCH, "id": "q", "placeholder": "Call or question"})
     tool = picked((), label="Tool")
     client = picked((), label="Client")
     kind = picked((), label="Kind")

@@ -32,6 +32,13 @@ function reject() {
   if (reasons && !reasons.value && !reason?.value.trim()) reasons.focus();
   else focus("[data-key=r]");
 }
+// An approval may need something typed: the name of the tool, the code of a second factor. What is still empty first.
+function approve() {
+  const typed = [...document.querySelectorAll("#decision :is(input[name=confirmed], input[name=code])")];
+  const empty = typed.find((input) => !input.value.trim());
+  if (empty) empty.focus();
+  else focus("[data-key=a]");
+}
 // The arguments to edit; of a form that a tool asks for, its first field.
 function edit() {
   const shown = "#decision :is(input, select, textarea):not([type=hidden])";
@@ -47,7 +54,7 @@ const KEYS = {
   "/": () => document.querySelector("[data-search]")?.focus(),
   j: () => move(1),
   k: () => move(-1),
-  a: () => focus("[data-key=a]"),
+  a: approve,
   r: reject,
   e: edit,
   s: () => document.querySelector("[data-key=s]")?.click(),

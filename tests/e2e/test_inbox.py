@@ -4,6 +4,7 @@ cards take, and when a second browser sees a decision."""
 from __future__ import annotations
 
 import re
+import secrets
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -96,6 +97,30 @@ def test_forty_calls_that_are_alike_are_one_decision(hub: RunningHub, visits: Vi
     finally:
         for task in tasks:
             agent.cancel(task)
+
+
+def test_a_leads_to_what_an_approval_needs_typed(hub: RunningHub, visits: Visits, agent: Client) -> None:
+    word = f"critical-{secrets.token_hex(4)}"
+    admin = visits.of("admin")
+    go(admin, "/rules/add")
+    admin.get_by_label("Name", exact=True).fill(word)
+    admin.get_by_label("When", exact=True).fill(f'tool.name == "deploy" && args.service == "{word}"')
+    admin.get_by_label("Risk").select_option("critical")
+    admin.get_by_role("button", name="Save rule").click()
+    expect(admin.get_by_text("saved: version")).to_be_visible()
+    task = agent.create("deploy", {"service": word, "version": "1", "environment": "staging"}, caps=TASKS)
+    try:
+        [(question,)] = wait_until(lambda: hub.sql(OPEN, [[task]]), "the question")
+        page = visits.of("approver")
+        go(page, f"/inbox/{question}/")
+        page.keyboard.press("a")
+        expect(page.get_by_label("Name of the tool")).to_be_focused()
+        page.keyboard.type("deploy")
+        page.keyboard.press("Enter")
+        expect(page.locator("#notices")).to_contain_text("Approved.")
+        assert hub.sql(APPROVED, [[question]]) == [(1,)]
+    finally:
+        agent.cancel(task)
 
 
 # Long arguments, so that a call is decided by itself; the version, which a row and a search read, first.

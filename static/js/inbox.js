@@ -17,6 +17,9 @@ document.addEventListener("htmx:afterSettle", (event) => {
   if (live) live.textContent = document.getElementById("notices")?.textContent.trim() ?? "";
 });
 
+// A page that was loaded anew because of an error: its buttons, and the field beside them, may be far below.
+document.querySelector("#decision [aria-invalid=true]")?.focus();
+
 // Ignores buttons for a moment after the question changed. Otherwise a double click would also decide the next
 // question, whose buttons are in the same place.
 const REST_MS = 500;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from django.core.management.base import CommandError
 
 from taskhub.cli.management.commands.call import endpoint, parsed_arguments
+from taskhub.cli.management.commands.up import first_call
 from tests.cli.shell import CONTROL, PATIENCE, Command, Terminal, run
 from tests.support.client import Client
 from tests.support.hub import RunningHub, wait_until
@@ -138,6 +140,17 @@ def test_a_bad_token_is_refused_in_the_hubs_own_words(calls: dict[str, Command])
     """It was told only the data directory, so this is also how the running hub is found."""
     assert calls["bad token"].refusal() == "CommandError: A valid bearer token is required (-32600)"
     assert calls["bad token"].code() == 2
+
+
+def test_the_call_that_up_proposes_finds_its_token(hub: RunningHub, tmp_path: Path) -> None:
+    """Another terminal knows nothing of the data directory that `up` was given."""
+    words = shlex.split(first_call(hub.base, hub.data))
+    with Command(tmp_path, *words) as command:
+        # This hub has no demo; whoever has no token is refused before that.
+        assert command.refusal().startswith("CommandError: There is no tool 'deploy'.")
+    assert first_call("http://127.0.0.1:8000", Path(".taskhub").resolve()) == (
+        "call deploy service=web version=1.4.2 environment=production"
+    )
 
 
 # --- people and terminals

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import shlex
 import socket
 import time
 import urllib.request
@@ -298,14 +299,20 @@ class Command(BaseCommand):
                 "  of every other anonymous caller. For trials on one machine only.",
             ]
         if not options["no_demo"]:
-            where = "" if url == "http://127.0.0.1:8000" else f" --url {url}/mcp"
-            lines += [
-                "",
-                "  Try:",
-                f"    {runner()} call deploy service=web version=1.4.2 environment=production{where}",
-            ]
+            lines += ["", "  Try:", f"    {runner()} {first_call(url, data_dir)}"]
         self.stdout.write("\n".join([*lines, "", "  Ctrl-C stops everything.", ""]))
         self.stdout.flush()
+
+
+def first_call(url: str, data_dir: Path) -> str:
+    """The arguments of `manage.py` for a first call to the hub at `url`, as typed in another terminal: the token is
+    found in the data directory, which that terminal knows only if it is the default one."""
+    words = ["call", "deploy", "service=web", "version=1.4.2", "environment=production"]
+    if url != "http://127.0.0.1:8000":
+        words += ["--url", f"{url}/mcp"]
+    if data_dir != Path(".taskhub").resolve():
+        words += ["--data-dir", str(data_dir)]
+    return shlex.join(words)
 
 
 def _answers(address: str) -> bool:

@@ -14,6 +14,7 @@ _LOOKS: Final = {
     "question.handed.over": ("arrow-uturn-right", "handed over to you by", ""),
     "question.commented": ("chat-bubble-left-ellipsis", "comment by", ""),
     "question.undone": ("arrow-uturn-left", "a decision was undone by", ""),
+    "question.answered.back": ("chat-bubble-left-right", "a reply to what you asked, by", ""),
 }
 """For each event: the icon, the words before its actor, and the words where the actor is not named."""
 _ESCALATED: Final = ("bell-alert", "", "nobody decided in time: your group is asked")

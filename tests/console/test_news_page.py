@@ -13,15 +13,17 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from taskhub.core.names import OAUTH_ISSUER
-from taskhub.core.records import Person
+from taskhub.core.records import Actor, Person
 from taskhub.core.rules import Rule, Then, Verdict
-from taskhub.core.states import QuestionKind, Role
+from taskhub.core.states import Door, QuestionKind, Role
 from taskhub.domain.questions import news
+from taskhub.domain.questions.answer import answer_question
 from taskhub.domain.tasks.sweep import sweep
 from taskhub.domain.workers.writes import heartbeat
 from taskhub.store.models import AuthContext, NewsRead, Question, Tenant
 from tests.console.admin import words
 from tests.console.conftest import Login
+from tests.domain import kit
 from tests.factories import make_context, make_person, make_question, make_server, make_task, make_tenant, make_tool
 from tests.store.flushing import _flush_past_the_guards
 
@@ -168,6 +170,38 @@ def test_reminded_escalated_handed_over_commented_and_undone(tenant: Tenant, sig
     ben.post(f"/inbox/{second.pk}/decide", {"verdict": "approve"})
     ben.post("/inbox/undo", {"questions": str(second.pk)})
     assert told(ann) == [f"*a decision was undone by {people[1].username}"]
+
+
+def test_who_asked_back_hears_of_the_reply(tenant: Tenant, sign_in: Login) -> None:
+    people = [make_person(Role.APPROVER, tenant) for _ in range(2)]
+    ann, ben = map(sign_in, people)
+    for response in ({"action": "accept", "content": {"answer": "because"}}, {"action": "decline"}):
+        question = asked(tenant, "agent", quorum=2)
+        about = Question.objects.create(
+            task_id=question.task_id,
+            tenant=tenant,
+            key="asked-back-1",
+            kind="elicitation",
+            params={"message": "why now?", "requestedSchema": {"type": "object", "properties": {}}},
+            audience="client",
+            about=question,
+            asked_by_id=people[0].user_id,
+        )
+        assert told(ann)[0] == "*waits for you"
+        answer_question(
+            question.task_id,
+            kit.opened(question.task_id, about.key),
+            response,
+            actor=Actor(name="agent", door=Door.CLIENT, context_id=question.task.context_id),
+        )
+        assert told(ann)[0] == "*a reply to what you asked, by agent"
+        assert f'href="/inbox/{question.pk}/"' in ann.get("/news/").content.decode()
+        assert count(ann) == "1 new"
+        assert told(ben)[0] == "*waits for you"  # they did not ask
+        ann.post(f"/inbox/{question.pk}/decide", {"verdict": "approve"})
+        assert told(ann) == ["*a reply to what you asked, by agent"]  # it is open still
+        ben.post(f"/inbox/{question.pk}/decide", {"verdict": "approve"})
+        assert (told(ann), told(ben)) == ([], [])
 
 
 def test_administrators_hear_what_too_few_can_decide(tenant: Tenant, sign_in: Login) -> None:

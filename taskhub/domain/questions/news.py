@@ -39,8 +39,8 @@ class News:
 
     id: int
     action: str
-    """Of the event: `question.asked`, `question.reminded`, `question.handed.over`, `question.commented` or
-    `question.undone`."""
+    """Of the event: `question.asked`, `question.reminded`, `question.handed.over`, `question.commented`,
+    `question.undone` or `question.answered.back`."""
     at: datetime
     actor: str
     stuck: bool
@@ -91,8 +91,9 @@ def news(person: Person, *, most: int = SHOWN + 1) -> tuple[News, ...]:
     """What reached the person, the newest first, `most` at most: each question once, by what happened to it last.
 
     That is: what waits for them and was asked, escalated to their group, reminded of or handed over to them; comments
-    of others on what waits for them or they took part in; decisions that others undid of such; and for administrators,
-    approvals that too few people can decide. What is no longer open is left out, except comments and what was undone.
+    of others on what waits for them or they took part in; decisions that others undid of such; replies to what they
+    asked the requester; and for administrators, approvals that too few people can decide. What is no longer open is
+    left out, except comments and what was undone.
     """
     found = _NEWS(
         **reader(person),

@@ -349,11 +349,12 @@ ORDER BY q.opened_at, q.id LIMIT :most;
 --     roles text[], arguments int, each int, most int, days int) -> list[News]
 -- What reached a person, the newest first, one row for each question: the newest of it. Of each kind of event the
 -- newest `each` of the tenant are looked at, and nothing that is older than so many days. With every row stands what
--- the statement could see, as `read_news` takes it. `stuck`: fewer people can decide it than have to.
+-- the statement could see, as `read_news` takes it. `stuck`: fewer people can decide it than have to. What a requester
+-- answered stands with the approval that it is about.
 WITH told AS MATERIALIZED (
     SELECT e.id, e.xid, e.action, e.at, e.actor, e.user_id, e.task_id, e.after
     FROM unnest(ARRAY['question.asked', 'question.reminded', 'question.handed.over', 'question.commented',
-                      'question.undone']) AS a (action)
+                      'question.undone', 'question.answered.back']) AS a (action)
     CROSS JOIN LATERAL (
         SELECT * FROM event AS v WHERE v.tenant_id = :tenant AND v.action = a.action ORDER BY v.id DESC LIMIT :each
     ) AS e
@@ -364,8 +365,10 @@ reached AS (
            AND NOT (q.mine AND q.quorum = 1) AS may_be_stuck
     FROM (
         SELECT e.id AS event_id, e.xid, e.action, e.at, e.actor, e.user_id, e.after, q.id, q.task_id, q.key, q.quorum,
-               q.handed_to_id, q.kind = 'approval' AND q.closed_at IS NULL AS undecided, {mine} AS mine
-        FROM told AS e JOIN question AS q ON q.task_id = e.task_id AND q.key = e.after ->> 'key'
+               q.handed_to_id, q.kind = 'approval' AND q.closed_at IS NULL AS undecided,
+               e.action <> 'question.answered.back' AND {mine} AS mine
+        FROM told AS e
+        JOIN question AS q ON q.task_id = e.task_id AND q.key = coalesce(e.after ->> 'about', e.after ->> 'key')
         OFFSET 0
     ) AS q -- else `mine` is computed wherever it is used
     WHERE CASE q.action
@@ -375,6 +378,10 @@ reached AS (
           WHEN 'question.commented' THEN q.user_id <> :user AND (q.mine OR {took_part})
           WHEN 'question.undone' THEN
               q.user_id <> :user AND (q.mine AND q.after ->> 'reopened' = 'true' OR {took_part})
+          WHEN 'question.answered.back' THEN
+              q.undecided AND EXISTS (
+                  SELECT FROM question AS b
+                  WHERE b.task_id = q.task_id AND b.key = q.after ->> 'key' AND b.asked_by_id = :user)
           ELSE q.mine OR :admin AND q.undecided END
 ),
 newest AS (
@@ -384,7 +391,8 @@ newest AS (
         FROM reached AS r
         LEFT JOIN question AS q ON q.id = r.id AND r.may_be_stuck AND {able_left} + (
             SELECT count(*) FROM decision AS d WHERE d.question_id = q.id AND d.verdict = 'approve') < q.quorum
-        WHERE r.mine OR q.id IS NOT NULL OR r.action IN ('question.commented', 'question.undone')
+        WHERE r.mine OR q.id IS NOT NULL
+           OR r.action IN ('question.commented', 'question.undone', 'question.answered.back')
         ORDER BY r.id, r.event_id DESC
     ) AS n
     ORDER BY n.event_id DESC LIMIT :most

@@ -33,8 +33,13 @@ q.kind = 'approval' AND q.closed_at IS NULL AND (
     SELECT count(*) FROM (
         SELECT FROM membership AS a JOIN auth_user AS p ON p.id = a.user_id
         WHERE a.tenant_id = q.tenant_id AND p.is_active AND a.role = any(:roles)
-          AND (q."group" = '' OR q."group" = any(a.groups)) AND th_barred(q.id, a.user_id) = ''
-          AND NOT th_voted(q.id, a.user_id)
+          AND (
+              (q."group" = '' OR q."group" = any(a.groups)) AND NOT EXISTS (
+                  SELECT FROM absence AS s
+                  WHERE s.membership_id = a.id AND s.deputy_id IS NOT NULL AND s.until > statement_timestamp())
+              OR EXISTS (SELECT FROM absence AS s WHERE s.deputy_id = a.id AND s.until > statement_timestamp())
+                  AND th_acts_for(q.id, a.user_id) IS NOT NULL)
+          AND th_barred(q.id, a.user_id) = '' AND NOT th_voted(q.id, a.user_id)
           AND (NOT th_needs_factor(q.params) OR EXISTS (
               SELECT FROM mfa_authenticator AS f WHERE f.user_id = a.user_id AND f.type <> 'recovery_codes'))
         LIMIT q.quorum

@@ -25,6 +25,7 @@ from tests.domain.kit import Crew, World
 from tests.domain.notices.kit import turn
 from tests.domain.notices.people_kit import AWAY, OK, deliver, queue, reader, states, take
 from tests.factories import make_person, make_question
+from tests.support.factors import Phone
 
 
 @pytest.fixture(autouse=True)
@@ -210,6 +211,18 @@ def test_a_reminder_is_told_once_for_each_approval(world: World) -> None:
         ("sent", "approval.reminded"),
         ("skipped", "approval.asked"),
     ]
+
+
+def test_administrators_are_told_where_a_deputy_lacks_the_second_factor(world: World) -> None:
+    admin, deputy = reader(world, "admin"), reader(world)
+    Phone(reader(world, groups=["ops"], away_until=datetime.now(UTC) + timedelta(days=1), deputy=deputy))
+    kit.create(world, verdict=asks(second_factor=True, group="ops"))
+    told = {mail.username: [approval.kind for approval in mail.approvals] for mail in take()}
+    assert told[admin.username] == [UNDECIDABLE]
+    Phone(deputy)
+    kit.create(world, verdict=asks(second_factor=True, group="ops"))
+    queue()
+    assert states(admin) == ["due"]  # no other
 
 
 def test_administrators_are_told_what_too_few_people_can_decide(world: World) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from django.db import transaction
 
-from taskhub.control import questions
+from taskhub.control import absences, questions
 from taskhub.control.caller import CONFIRMED_SECONDS, Caller, of_person, of_shell
 from taskhub.core.errors import Invalid, Refused
 from taskhub.core.records import Actor, Confirmed, Person, TaskRecord
@@ -20,7 +21,7 @@ from taskhub.core.states import Door, State
 from taskhub.core.versions import DECIDED_ONLY
 from taskhub.domain.clients.principals import default_tenant
 from taskhub.domain.people import factors
-from taskhub.domain.questions import inbox
+from taskhub.domain.questions import inbox, news
 from taskhub.domain.questions.answer import AnswerOutcome, EditOutcome, decide_approval
 from taskhub.domain.questions.inbox import InboxItem
 from taskhub.domain.questions.reads import approvers_left
@@ -239,3 +240,31 @@ def test_who_has_none_is_not_counted_among_those_who_may_approve(tenant: Tenant)
     assert approvers_left(question) == 0
     Phone(ann)
     assert approvers_left(question) == 1
+
+
+def test_of_who_is_away_the_deputy_counts_and_needs_it_too(tenant: Tenant) -> None:
+    boss = make_person("admin", tenant)
+    paul, olga = (make_person("approver", tenant, groups=["ops"]) for _ in range(2))
+    dora = make_person("approver", tenant)
+    paul_phone, _ = Phone(paul), Phone(olga)
+    task = call(tenant, replace(WANTS, group="ops", quorum=2))
+    question = Question.objects.get(task_id=task.id)
+    until = datetime.now(UTC) + timedelta(days=1)
+
+    def counted() -> tuple[int | None, list[bool]]:
+        """How many are left, and whether the administrator reads in the news that they are too few."""
+        return approvers_left(question.pk), [one.stuck for one in news.news(boss)]
+
+    assert counted() == (2, [])
+    absences.go_away(by(paul), until, dora.username)
+    assert counted() == (1, [True])
+    with pytest.raises(Invalid, match="you have none"):
+        decide(by(dora), task)
+    dora_phone = Phone(dora)
+    assert counted() == (2, [])
+    absences.go_away(by(olga), until, dora.username)
+    assert counted() == (1, [True])  # one person does not decide twice
+    absences.come_back(by(paul))
+    assert counted() == (2, [])
+    assert decide(by(dora, dora_phone.factor), task) is AnswerOutcome.COUNTED
+    assert decide(by(paul, paul_phone.factor), task) is AnswerOutcome.ANSWERED

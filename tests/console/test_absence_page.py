@@ -112,7 +112,13 @@ def test_the_deputy_sees_for_whom_they_decide_and_the_log_says_so(paul: Person, 
     question = asked(tenant, group="ops")
     deputy = browser(dora)
     assert "Nothing waits for you." in page_of(deputy, "/inbox/")
+    told = "You stand in for paul , who is back"
+    for path in ("/inbox/", "/accounts/notifications/"):
+        assert told not in page_of(deputy, path), path
     browser(paul).post(PAGE, given())
+    for path in ("/inbox/", "/accounts/notifications/"):
+        assert told in page_of(deputy, path), path
+        assert told not in page_of(browser(paul), path), path
     inbox = page_of(deputy, "/inbox/")
     assert "for paul , who is away" in inbox
     assert "You decide this for paul , who is away: it is the vote of you both." in inbox

@@ -31,7 +31,7 @@ from taskhub.console.requests import ConsoleRequest, waiting_of
 from taskhub.console.templatetags.console import past, state_word
 from taskhub.console.undo import tags
 from taskhub.console.views.factors import confirm
-from taskhub.control import questions
+from taskhub.control import absences, questions
 from taskhub.control.factors import has_confirmed, own_factor
 from taskhub.core.errors import Invalid, LimitReached, TaskHubError
 from taskhub.core.states import TERMINAL, QuestionKind, QuestionState, State
@@ -347,6 +347,7 @@ def _inbox(
         "further": queue.query(after=items[-1].id) if len(found) > len(items) else "",
         "filters": None if rows_only or queue.name == "decided" else queue.filters(items),
         "governed": waiting_of(request, request.person).governed if queue.name == "mine" else 0,
+        "standing_in": absences.stands_in_for(request.caller) if queue.name == "mine" else (),
         "all_open": Queue("all", queries.EVERYTHING, "", 0).query(),
         "chosen": chosen,
         "picked": pk is not None,

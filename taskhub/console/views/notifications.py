@@ -20,6 +20,7 @@ from taskhub.console.channels import WORDS, Words
 from taskhub.console.forms.notifications import AddressForm, ChoicesForm
 from taskhub.console.requests import ConsoleRequest
 from taskhub.control import notifications as control
+from taskhub.control.absences import stands_in_for
 from taskhub.core.errors import Invalid, LimitReached, NotFound, Refused
 from taskhub.domain.notices.addresses import CONFIRM_HOURS, Own
 from taskhub.domain.notices.browsers import MOST, vapid_public
@@ -171,6 +172,7 @@ def _page(
         "log": [(row, WORDS[Channel(row.channel)]) for row in control.own_messages(request.caller)],
         "newest": LOGGED,
         "hours": CONFIRM_HOURS,
+        "standing_in": stands_in_for(request.caller),
         "can_decide": request.caller.may("question.answer"),
     }
     return render(request, "console/notifications.html", context, status=status)

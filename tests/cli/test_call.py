@@ -142,6 +142,15 @@ def test_a_bad_token_is_refused_in_the_hubs_own_words(calls: dict[str, Command])
     assert calls["bad token"].code() == 2
 
 
+def test_without_a_token_it_says_where_one_was_looked_for(
+    settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.DATA_DIR = tmp_path
+    monkeypatch.delenv("TASKHUB_TOKEN", raising=False)
+    with pytest.raises(CommandError, match=f"^No token was found in {tmp_path}. Give --data-dir, as to `up`"):
+        run("call", "greet")
+
+
 def test_the_call_that_up_proposes_finds_its_token(hub: RunningHub, tmp_path: Path) -> None:
     """Another terminal knows nothing of the data directory that `up` was given."""
     words = shlex.split(first_call(hub.base, hub.data))

@@ -170,6 +170,11 @@ class Command(BaseCommand):
         """Call the tool, watch its task, print the result and exit."""
         known: dict[str, Any] = read_credentials(settings.DATA_DIR)
         token = options["token"] or os.environ.get("TASKHUB_TOKEN") or known.get("tokens", {}).get("agent-a")
+        if not token:
+            raise CommandError(
+                f"No token was found in {settings.DATA_DIR}. Give --data-dir, as to `up`, or --token,"
+                " or set TASKHUB_TOKEN"
+            )
         url = endpoint(options["url"] or known.get("url") or settings.PUBLIC_URL or "http://127.0.0.1:8000")
         console = Console(stderr=True, highlight=False, emoji=False)
         with Client(url, token, options["ca"]) as client:

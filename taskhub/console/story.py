@@ -306,7 +306,8 @@ def held_up(detail: TaskDetail, now: datetime) -> str:
         since, left = duration(now - detail.away_since), detail.retry_at - now
         when = f"in {duration(left)}" if left > timedelta(seconds=1) else "now"
         return f"Waiting for its server, which could not be reached for {since}. The next attempt is {when}."
-    if detail.runnable_at > now + timedelta(seconds=1) and not held_words(detail, now):
+    queued = detail.task.state is State.QUEUED  # else the time is that of an earlier wait, or of a decision undone
+    if queued and detail.runnable_at > now + timedelta(seconds=1) and not held_words(detail, now):
         why = detail.task.message or "Returned to the queue"
         return f"{why}: next attempt in {duration(detail.runnable_at - now)}."
     count = detail.live_workers

@@ -53,6 +53,7 @@ def test_after_an_approval_the_notice_has_the_button_and_it_opens_the_question_a
     assert "Undone: it waits for a decision again." in shown
     assert 'value="approve"' in shown
     assert "data-undo" not in shown
+    assert "next attempt in" not in shown  # the time that it would have waited is over with the decision
     question.refresh_from_db()
     assert question.state == QuestionState.OPEN
     assert "Undid the decision" in mia.get(f"/tasks/{Task.objects.get().public_id}/?view=timeline").content.decode()

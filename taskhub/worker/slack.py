@@ -55,7 +55,7 @@ class SlackMessages(ToPeople):
         found = await self._sender.account_of(taken.address)
         if found.problem:
             return _delivered(found)
-        token = confirm_token(taken.address_id, taken.address, found.account)
+        token = confirm_token(taken.address_id, taken.address, found.account, found.name)
         base = str(settings.PUBLIC_URL)
         url = base + reverse("address-confirm", args=[taken.channel, token])
         written = confirmation(url, CONFIRM_HOURS, taken.username, base)

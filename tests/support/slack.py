@@ -66,6 +66,8 @@ class Slack:
     def __init__(self, port: int = 0) -> None:
         self.users: dict[str, str] = {}
         """Each person's id by their e-mail address."""
+        self.profiles: dict[str, Args] = {}
+        """What Slack shows of people, by their id."""
         self.posted: list[Posted] = []
         self.views: list[Args] = []
         self.calls: list[str] = []
@@ -227,7 +229,7 @@ class Slack:
     def _user(self, user: str, error: str) -> Args:
         if user not in self.users.values():
             return {"error": error}
-        return {"user": {"id": user, "team_id": TEAM, "deleted": False}}
+        return {"user": {"id": user, "team_id": TEAM, "deleted": False, "profile": self.profiles.get(user, {})}}
 
     def _conversations_open(self, args: Args) -> Args:
         user = args["users"]

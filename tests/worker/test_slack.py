@@ -14,7 +14,7 @@ from django.db import connection
 from taskhub.core.rules import Risk, Rule, Then, Verdict
 from taskhub.core.states import Door, QuestionState
 from taskhub.domain.notices import people as outbox
-from taskhub.domain.notices.addresses import confirm, set_address
+from taskhub.domain.notices.addresses import MAX_NAME, confirm, set_address
 from taskhub.domain.notices.channels import Channel
 from taskhub.domain.notices.people import begin_telling
 from taskhub.domain.questions.answer import decide_approval, undo_decision
@@ -32,6 +32,8 @@ from taskhub.store.models import (
     Tool,
 )
 from taskhub.worker import engine
+from tests.console.admin import browser
+from tests.console.admin import words as text_of
 from tests.domain import kit
 from tests.domain.kit import World
 from tests.domain.notices.kit import turn
@@ -310,6 +312,38 @@ def test_an_account_is_linked_by_a_link_to_it(hall: Hall, world: World, slack: S
     ask(world)
     slack.press(came(slack, 2)[-1], "approve")
     assert Decision.objects.get().user_id == person.user_id
+
+
+def test_a_linked_account_is_shown_by_its_name_in_slack(hall: Hall, world: World, slack: Slack) -> None:
+    """Not by its ids, however it was typed; a name may be long, or missing."""
+    begin_telling()
+    hall.start()
+    for number, (profile, shown) in enumerate(
+        (
+            ({"display_name": "Ada L.", "real_name": "Ada Lovelace"}, "Ada L."),
+            ({"display_name": "", "real_name": "Bob Builder"}, "Bob Builder"),
+            ({"display_name": "n" * 300}, "n" * MAX_NAME),
+            ({}, ""),
+        ),
+        1,
+    ):
+        account = slack.person(f"person{number}@example.com")
+        slack.profiles[account] = profile
+        person = make_person("approver", world.context.tenant)
+        own = browser(person)
+        typed = account if number % 2 else f"person{number}@example.com"
+        own.post("/accounts/notifications/slack/", {"address": typed})
+        token = LINK.search(came(slack, number)[-1].button("open")["url"])
+        assert token is not None
+        own.post(f"/accounts/notifications/slack/confirm/{token[1]}")
+        account_page, page = (
+            text_of(own.get(path).content.decode()) for path in ("/accounts/", "/accounts/notifications/")
+        )
+        assert (f"Messages go to {shown} ." in page) is bool(shown), page
+        assert (shown or f"{TEAM}:{account}") in account_page
+        assert (f"{TEAM}:{account}" in account_page) is not bool(shown)
+        own.post("/accounts/notifications/slack/", {"address": ""})
+        assert "Messages go to" not in own.get("/accounts/notifications/").content.decode()
 
 
 def test_an_account_that_slack_does_not_know_is_said_at_once(hall: Hall, world: World, slack: Slack) -> None:

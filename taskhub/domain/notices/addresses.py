@@ -24,6 +24,8 @@ from taskhub.store import statements
 from taskhub.store.models import NoticeAddress
 
 MAX_ADDRESS: Final = 254
+MAX_NAME: Final = 100
+"""Characters that are kept of what a channel calls a person."""
 CONFIRM_HOURS: Final = 24
 """How long the link in a message confirms an address."""
 CONFIRMATIONS: Final = 5
@@ -53,16 +55,17 @@ _SKIP = statements.rowcount("skip_waiting")
 @dataclass(frozen=True, slots=True)
 class Own:
     """Where a channel reaches a person, as pages show it: the address, empty for none, and one that is not confirmed
-    yet."""
+    yet. `name`: what the channel calls the person there, where it tells."""
 
     address: str = field(default="", repr=False)
     pending: str = field(default="", repr=False)
+    name: str = field(default="", repr=False)
 
 
 def addresses_of(tenant_id: int, user_id: int) -> dict[Channel, Own]:
     """Where each channel reaches a person of the tenant."""
     rows = NoticeAddress.objects.filter(choices__membership__tenant_id=tenant_id, choices__membership__user_id=user_id)
-    stored = {row.channel: Own(_seen(row, row.address), _seen(row, row.pending)) for row in rows}
+    stored = {row.channel: Own(_seen(row, row.address), _seen(row, row.pending), row.name) for row in rows}
     return {channel: stored.get(channel, Own()) for channel in Channel}
 
 
@@ -90,7 +93,7 @@ def set_address(*, tenant_id: int, user_id: int, channel: Channel, address: str,
         asked = address if address not in ("", row.address, row.pending) else ""
         row.pending = address if address != row.address else ""
         if not address:
-            row.address = ""
+            row.address = row.name = ""
         row.save()
         after = _shown(row)
         if before != after or asked:
@@ -148,8 +151,8 @@ def confirm(*, tenant_id: int, user_id: int, channel: Channel, token: str, actor
         found = _opened("confirm", token)
         if row is None or not row.pending or found is None or found[:2] != [row.pk, row.pending]:
             raise Refused("This link confirms no address any more: it is too old, was used, or is somebody else's.")
-        row.address, row.pending = str(found[2]), ""
-        row.save(update_fields=["address", "pending"])
+        row.address, row.pending, row.name = str(found[2]), "", str(found[3])
+        row.save(update_fields=["address", "pending", "name"])
         record_event(
             "address.confirmed", tenant_id=tenant_id, target=actor.name, actor=actor, after={"channel": channel}
         )
@@ -169,8 +172,8 @@ def stop(token: str, actor: Actor) -> str:
             raise NotFound(_NO_STOP)
         if row.address:
             before = _shown(row)
-            row.address = ""
-            row.save(update_fields=["address"])
+            row.address = row.name = ""
+            row.save(update_fields=["address", "name"])
             membership = row.choices.membership
             end_waiting(membership.tenant_id, membership.user_id, Channel(row.channel))
             record_event(
@@ -192,10 +195,13 @@ def stops(token: str) -> str:
     return str(found[1])
 
 
-def confirm_token(address_id: int, pending: str, address: str = "") -> str:
+def confirm_token(address_id: int, pending: str, address: str = "", name: str = "") -> str:
     """What the link to confirm a pending address ends with. `address`: what becomes the address, if the channel writes
-    it otherwise than the person did."""
-    return _signer().sign("address confirm", [address_id, pending, address or pending], seconds=CONFIRM_HOURS * 3_600)
+    it otherwise than the person did; `name`: what it calls the person, of which `MAX_NAME` characters are kept."""
+    kept = name.replace("\0", "\ufffd")[:MAX_NAME]
+    return _signer().sign(
+        "address confirm", [address_id, pending, address or pending, kept], seconds=CONFIRM_HOURS * 3_600
+    )
 
 
 def stop_token(address_id: int, address: str) -> str:

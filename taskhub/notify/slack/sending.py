@@ -55,6 +55,7 @@ class Answer:
     later: float | None = None
     forever: bool = False
     account: str = ""
+    name: str = ""
     conversation: str = ""
     ts: str = ""
 
@@ -66,7 +67,7 @@ class Sender:
         self._web = client(slack)
 
     async def account_of(self, address: str) -> Answer:
-        """The account of an e-mail address or a member ID, as `team:user`."""
+        """The account of an e-mail address or a member ID, as `team:user`, and the name that Slack shows for it."""
 
         async def found() -> Answer:
             if "@" in address:
@@ -76,7 +77,7 @@ class Sender:
             user: dict[str, Any] = answer["user"]
             if user.get("deleted"):
                 return Answer(200, "user_disabled", _WORDS["user_disabled"], forever=True)
-            return Answer(200, account=f"{user['team_id']}:{user['id']}")
+            return Answer(200, account=f"{user['team_id']}:{user['id']}", name=_name(user))
 
         return await _answer(found)
 
@@ -131,6 +132,12 @@ class Sender:
             if metadata.get("event_type") == _EVENT and metadata.get("event_payload", {}).get("id") == message_id:
                 return str(message["ts"])
         return ""
+
+
+def _name(user: dict[str, Any]) -> str:
+    profile = user.get("profile") or {}
+    names = (profile.get("display_name"), profile.get("real_name"), user.get("real_name"), user.get("name"))
+    return next((name.strip() for name in names if isinstance(name, str) and name.strip()), "")
 
 
 def client(slack: Slack) -> AsyncWebClient:

@@ -2436,6 +2436,7 @@ class Migration(migrations.Migration):
                 ("channel", models.CharField(max_length=8)),
                 ("address", models.CharField(db_default="", max_length=254)),
                 ("pending", models.CharField(db_default="", max_length=254)),
+                ("name", models.CharField(db_default="", max_length=100)),
                 ("sent_at", models.DateTimeField(null=True)),
                 (
                     "choices",
@@ -2454,6 +2455,10 @@ class Migration(migrations.Migration):
                     models.CheckConstraint(
                         condition=models.Q(("channel__in", ["apprise", "mail", "push", "slack"])),
                         name="notice_address_channel_known",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("name", ""), models.Q(("address", ""), _negated=True), _connector="OR"),
+                        name="notice_address_named_if_there",
                     ),
                 ],
             },

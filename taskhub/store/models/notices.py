@@ -95,6 +95,8 @@ class NoticeAddress(models.Model):
     (`domain.notices.targets`)."""
     pending = models.CharField(max_length=254, db_default="")
     """The address that the person has still to confirm."""
+    name = models.CharField(max_length=100, db_default="")
+    """What the channel calls the person at that address, as it was when the link was sent; empty if it is not told."""
     sent_at = models.DateTimeField(null=True)
     """When a message last left, other than one that asks to confirm an address."""
 
@@ -103,6 +105,7 @@ class NoticeAddress(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["choices", "channel"], name="notice_address_of_a_channel"),
             models.CheckConstraint(condition=Q(channel__in=_TO_PEOPLE), name="notice_address_channel_known"),
+            models.CheckConstraint(condition=Q(name="") | ~Q(address=""), name="notice_address_named_if_there"),
         ]
 
     def __str__(self) -> str:

@@ -12,6 +12,7 @@ from django.db import transaction
 from taskhub.core.errors import Invalid, NotFound, Refused
 from taskhub.core.records import Actor
 from taskhub.domain.audit.record import record_event
+from taskhub.store import statements
 from taskhub.store.models import Absence, Membership
 
 AWAY_DAYS: Final = 366
@@ -26,6 +27,9 @@ class Away:
     deputy: str
 
 
+_STANDS_IN = statements.many("stands_in_for", Away)
+
+
 def absence_of(tenant_id: int, user_id: int) -> Away | None:
     """The absence of a person of the tenant; `None` if they are not away."""
     return next(_present(membership__tenant_id=tenant_id, membership__user_id=user_id), None)
@@ -33,7 +37,7 @@ def absence_of(tenant_id: int, user_id: int) -> Away | None:
 
 def stands_in_for(tenant_id: int, user_id: int) -> tuple[Away, ...]:
     """Those who are away and have named this person as their deputy, by name."""
-    return tuple(_present(membership__tenant_id=tenant_id, deputy__user_id=user_id))
+    return tuple(_STANDS_IN(tenant=tenant_id, user=user_id))
 
 
 def possible_deputies(tenant_id: int, user_id: int, roles: Sequence[str]) -> tuple[str, ...]:

@@ -30,3 +30,14 @@ UPDATE code_use SET tries = 0 WHERE user_id = :user;
 -- write: use_code(user int, step bigint) -> rowcount
 -- Of two who bring one code at the same moment, the second waits for the row and changes nothing.
 UPDATE code_use SET step = :step WHERE user_id = :user AND step < :step;
+
+-- read: stands_in_for(tenant bigint, user bigint) -> list[Away]
+-- Those who are away and have named the person as their deputy, by name.
+SELECT u.username AS person, s.until, v.username AS deputy
+FROM membership AS d
+JOIN absence AS s ON s.deputy_id = d.id AND s.until > statement_timestamp()
+JOIN membership AS p ON p.id = s.membership_id
+JOIN auth_user AS u ON u.id = p.user_id
+JOIN auth_user AS v ON v.id = d.user_id
+WHERE d.tenant_id = :tenant AND d.user_id = :user
+ORDER BY u.username;

@@ -269,7 +269,8 @@ def task_detail(tenant_id: int, public_id: str, *, skip: int = 0) -> TaskDetail 
 
 
 def waiting_task(tenant_id: int, public_id: str) -> TaskDetail | None:
-    """The task with its questions, as in `task_detail`, but without its history: enough to say what it waits for."""
+    """The task with its questions, but without the rest of its history: enough to say what it waits for. `None` if the
+    tenant has none of this id."""
     found = _DETAIL(tenant=tenant_id, public_id=public_id, most=QUEUE)
     return None if found is None else replace(found, questions=_asked(found.task.id))
 

@@ -70,7 +70,7 @@ PRINTED: Final[dict[str, tuple[str, ...]]] = {
     ),
     "console/connect.html": ("endpoint", "word"),
     "console/consent.html": ("here", "person.role", "words|lower"),
-    "console/factor.html": ("app.image", "form.sealed", "part"),
+    "console/factor.html": ("app.address", "app.image", "form.sealed", "part"),
     "console/factor_codes.html": ("number",),
     "console/inbox.html": (
         "address",

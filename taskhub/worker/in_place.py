@@ -46,7 +46,7 @@ from taskhub.upstream.sessions import Later
 from taskhub.upstream.target import Target
 from taskhub.worker.breakers import Breakers
 from taskhub.worker.chores import Chores
-from taskhub.worker.claiming import Slots
+from taskhub.worker.claiming import SHARE, Slots
 from taskhub.worker.granted import Grants
 from taskhub.worker.running import Runner
 from taskhub.worker.timings import Timings
@@ -112,9 +112,11 @@ class _Held:
 class Reached:
     """The connections of a web process: to servers whose calls need no session and no grant."""
 
-    def __init__(self, lanes: Lanes) -> None:
+    def __init__(self, lanes: Lanes, share: int) -> None:
+        """`share`: the most calls of one server that run here."""
         self.grants = Grants(lanes)
         self._lanes = lanes
+        self._share = share
         self._held: dict[int, _Held] = {}
         self._refreshing = asyncio.Lock()
 
@@ -130,7 +132,10 @@ class Reached:
     def most(self, server_id: int) -> int:
         """How many calls the server takes at once from this process: the connections that it has."""
         held = self._held.get(server_id)
-        return held.row.calls_at_once if held else 0
+        return self._most(held.row) if held else 0
+
+    def _most(self, row: SyncedServer) -> int:
+        return min(row.calls_at_once, self._share) if row.limited else self._share
 
     def look_again(self, server_id: int) -> None:
         """Does nothing, since only workers list servers."""
@@ -171,7 +176,7 @@ class Reached:
 
     def _connected(self, row: SyncedServer) -> _Held:
         keeper = _NoSessions(partial(self.leave, row.id))
-        return _Held(row, Pool(row.name, Target.of(row), most=row.calls_at_once, era=Era.STATELESS, keeper=keeper))
+        return _Held(row, Pool(row.name, Target.of(row), most=self._most(row), era=Era.STATELESS, keeper=keeper))
 
     async def close(self) -> None:
         """Close all connections."""
@@ -208,7 +213,7 @@ class InPlace:
         self.name = f"{socket.gethostname()}:{os.getpid()}"
         self._chores = Chores(self._fail)
         self._timings = Timings(self._lanes)
-        self._servers = Reached(self._lanes)
+        self._servers = Reached(self._lanes, max(1, slots // SHARE))
         self._actor = actor = Actor(name=self.name, door=Door.WORKER)
         breakers = _LeftToWorkers(self._lanes, self._servers.leave)
         runner = Runner(self._lanes, self._servers, breakers, self._timings, actor, tell=announce_together)
@@ -285,7 +290,7 @@ class InPlace:
         if len(running) + self._making["all", 0] >= slots.size:
             return False
         # A call that no connection is free for would keep its place, and wait here while a worker has nothing to do.
-        return of_client < slots.share and at_server < min(slots.share, self._servers.most(tool.server_id))
+        return of_client < slots.share and at_server < self._servers.most(tool.server_id)
 
     async def _make(
         self, new: NewTask, creating: Callable[[NewTask], Awaitable[Created]]

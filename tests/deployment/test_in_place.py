@@ -245,7 +245,9 @@ def test_a_call_for_which_no_connection_is_free_goes_through_the_queue(mall: Mal
         with mall.client() as client:
             return client.tool("hold_again", {"number": number}).text
 
-    mall.warm()  # of its 64 slots a server gets 32, but it has 20 connections
+    [(name,)] = mall.hub.sql("SELECT name FROM server")
+    mall.hub.manage("server", "edit", name, "--calls", "20")  # though a server gets 32 of the 64 slots
+    mall.warm()
     with ThreadPoolExecutor(26) as threads:
         calls = [threads.submit(held, number) for number in range(26)]
         wait_until(lambda: mall.shop.runs["hold_again"] == 26, "all to run", 30.0)

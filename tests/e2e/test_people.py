@@ -99,7 +99,7 @@ def test_a_forgotten_password_is_replaced_and_then_chosen(visits: Visits, mia: t
     password = admin.locator("#password").inner_text()
     expect(hers).to_have_url(SIGN_IN)
     enter(hers, mia[0], password)
-    expect(hers).to_have_url(re.compile("/accounts/password/change/[?]next=%2F$"))
+    expect(hers).to_have_url(re.compile("/accounts/password/change/[?]next=%2Ftasks%2F$"))
     expect(hers.locator(".notice.warning")).to_contain_text("Choose your own password to continue.")
     assert look(hers, "password-due") == []
     hers.get_by_label("Current password").fill(password)

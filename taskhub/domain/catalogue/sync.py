@@ -112,6 +112,8 @@ class SyncedServer:
     known."""
     oauth: str = ""
     """How the hub is authorized at the server by OAuth (`domain.credentials.records.Way`); empty if it is not."""
+    limited: bool = False
+    """Whether `calls_at_once` was set for this server, and is not the usual number."""
 
     @property
     def headers(self) -> tuple[tuple[str, str], ...]:
@@ -157,6 +159,7 @@ def synced(server: Server) -> SyncedServer:
         server.pinned,
         server.era,
         server.oauth.way if hasattr(server, "oauth") else "",
+        server.calls_at_once is not None,
     )
 
 

@@ -230,14 +230,16 @@ async def test_a_change_that_nobody_announced_is_found(pair: list[TaskRecord], m
 
 async def test_a_revocation_elsewhere_counts_here_at_once(committed: Remembered) -> None:
     who: dict[str, Any] = {"tenant_id": committed.tenant.pk, "actor": ROOT}
-    async with feeding():
+    async with feeding() as feeder:
         await asyncio.to_thread(elsewhere, partial(remember, committed))
         assert committed.principal
         before = time.monotonic()
         await asyncio.to_thread(elsewhere, partial(revoke_token, token_id=committed.token_id, **who))
         await until(lambda: not committed.principal)
         assert time.monotonic() - before < 2  # not the thirty seconds of the cache
-        token, _ = await asyncio.to_thread(elsewhere, partial(issue_token, client="ci", **who))
+        with feeder.hub.hints.watch(standing_topic(committed.context_id)) as heard:
+            token, _ = await asyncio.to_thread(elsewhere, partial(issue_token, client="ci", **who))
+            await until(heard.is_set)
         await asyncio.to_thread(elsewhere, partial(principal_of, token, ""))
         assert cached_principal(token) is not None
         await asyncio.to_thread(

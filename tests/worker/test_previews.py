@@ -239,8 +239,9 @@ def test_a_server_without_room_is_tried_again_later(
     Server.objects.filter(pk=server.pk).update(calls_at_once=1)
     hint("c")
     assert hall.engine is not None
-    pool = wait_until(lambda: hall.engine and hall.engine.servers.pool(server.pk), "the server")
-    wait_until(lambda: pool.most == 1, "its limit")
+    servers = hall.engine.servers
+    # Until the worker has read the table, there is none, or the one without the limit.
+    pool = wait_until(lambda: (now := servers.pool(server.pk)) and now.most == 1 and now, "the server, with its limit")
     with hall.borrowed(pool):
         task = called(hall.tool(server, "deploy"), BY_TOOL)
         found = wait_until(lambda: Preview.objects.exclude(problem="").first(), "a try")

@@ -250,14 +250,21 @@ def test_a_call_for_which_no_connection_is_free_goes_through_the_queue(mall: Mal
     mall.warm()
     with ThreadPoolExecutor(26) as threads:
         calls = [threads.submit(held, number) for number in range(26)]
-        wait_until(lambda: mall.shop.runs["hold_again"] == 26, "all to run", 30.0)
+        made = "SELECT count(*) FROM task WHERE tool_name = 'hold_again'"
+        wait_until(lambda: mall.hub.sql(made)[0][0] == 26, "all", 30.0)
         attempts = (
             "SELECT a.worker, a.outcome, count(*) FROM attempt a JOIN task t ON t.id = a.task_id"
             " WHERE t.tool_name = 'hold_again' GROUP BY 1, 2"
         )
-        ran = {(worker, outcome): count for worker, outcome, count in mall.hub.sql(attempts)}
-        assert ran.keys() == {(mall.web(), ""), (mall.worker(), "")}  # none was taken and given back
-        assert ran[mall.web(), ""] <= 20
+
+        def ran() -> dict[tuple[str, str], int]:
+            return {(worker, outcome): count for worker, outcome, count in mall.hub.sql(attempts)}
+
+        # On a slow machine the tool is a long one before all are made: then the worker has more of them than its 20.
+        here = ran()[mall.web(), ""]
+        wait_until(lambda: mall.shop.runs["hold_again"] == here + min(26 - here, 20), "all to run", 30.0)
+        assert ran() == {(mall.web(), ""): here, (mall.worker(), ""): min(26 - here, 20)}  # none was given back
+        assert 1 <= here <= 20
         mall.shop.opened.set()
         assert [call.result(20) for call in calls] == ["held"] * 26
 

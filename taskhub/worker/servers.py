@@ -299,7 +299,12 @@ class Servers:
             on_updated=updated,
         )
         watcher.follow(self._wanted.get(row.id, frozenset()))
-        return _Held(row, pool, watcher, keeper, said, asyncio.create_task(pool.run(watcher.run())))
+
+        async def watch() -> None:
+            # Made here, not before: a task that is cancelled before it begins would never await it.
+            await pool.run(watcher.run())
+
+        return _Held(row, pool, watcher, keeper, said, asyncio.create_task(watch()))
 
     async def _drop(self, held: _Held) -> None:
         held.task.cancel()

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import inspect
 import json
 from pathlib import Path
+from types import CoroutineType
+
+from django.db import connection
 
 from taskhub.core.versions import Era
+from taskhub.domain.catalogue.sync import enabled_servers
+from taskhub.lib.lanes import Lanes
+from taskhub.lib.loops import run as run_loop
 from taskhub.store.models import Offer, Server, Tool
+from taskhub.worker.servers import Servers
 from tests.upstream.kit import HttpServer
 from tests.upstream.test_sieve import clumsy, tool
 from tests.worker.kit import Hall, call, ended, wait_until
@@ -39,6 +49,27 @@ def test_tools_that_cannot_be_listed_for_a_while_stay(hall: Hall, tmp_path: Path
     server.refresh_from_db()
     assert (server.state, server.incomplete) == ("ready", "tools: MCPError: at lunch")
     assert Tool.objects.get(server=server, name="a").gone_at is None
+
+
+def test_a_worker_that_ends_before_the_first_look_at_a_server_begins_leaves_nothing_undone(hall: Hall) -> None:
+    """Else Python warns, some time later, of a coroutine that was never awaited."""
+    hall.server()
+    rows, lanes = enabled_servers(), Lanes(1, name="short")
+
+    async def ends() -> None:
+        refreshing = asyncio.create_task(Servers(lanes, "short", lambda server_id: None).refresh(rows))
+        others = {asyncio.current_task(), refreshing}
+        while not (looking := asyncio.all_tasks() - others):  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(0)
+        for task in looking:  # before its first step, since that comes in the next turn of the loop
+            task.cancel()
+        await asyncio.gather(refreshing, *looking, return_exceptions=True)
+        await lanes.run(lambda: connection.close())  # noqa: PLW0108 - of the lane
+
+    run_loop(ends())
+    lanes.close()
+    coroutines = [found for found in gc.get_objects() if isinstance(found, CoroutineType)]
+    assert [found for found in coroutines if inspect.getcoroutinestate(found) == inspect.CORO_CREATED] == []
 
 
 def test_the_era_in_which_a_server_answered_is_begun_with_until_it_is_asked_anew(hall: Hall) -> None:

@@ -26,27 +26,6 @@ q.closed_at IS NULL AND u.is_active AND CASE
     ELSE coalesce(q.params ->> 'user' = m.user_id::text, true) END
 */
 
--- Whether fewer people can decide an open approval than have still to: as `approvers_left` in
--- domain/questions/statements.sql counts them. Column: q (question).
-/* fragment: undecidable
-q.kind = 'approval' AND q.closed_at IS NULL AND (
-    SELECT count(*) FROM (
-        SELECT FROM membership AS a JOIN auth_user AS p ON p.id = a.user_id
-        WHERE a.tenant_id = q.tenant_id AND p.is_active AND a.role = any(:roles)
-          AND (
-              (q."group" = '' OR q."group" = any(a.groups)) AND NOT EXISTS (
-                  SELECT FROM absence AS s
-                  WHERE s.membership_id = a.id AND s.deputy_id IS NOT NULL AND s.until > statement_timestamp())
-              OR EXISTS (SELECT FROM absence AS s WHERE s.deputy_id = a.id AND s.until > statement_timestamp())
-                  AND th_acts_for(q.id, a.user_id) IS NOT NULL)
-          AND th_barred(q.id, a.user_id) = '' AND NOT th_voted(q.id, a.user_id)
-          AND (NOT th_needs_factor(q.params) OR EXISTS (
-              SELECT FROM mfa_authenticator AS f WHERE f.user_id = a.user_id AND f.type <> 'recovery_codes'))
-        LIMIT q.quorum
-    ) AS able
-) + (SELECT count(*) FROM decision AS d WHERE d.question_id = q.id AND d.verdict = 'approve') < q.quorum
-*/
-
 -- Whether so few wait for the person on the channel that another may. Columns: m (membership), a (notice_address).
 /* fragment: has_room
 (
@@ -100,7 +79,7 @@ JOIN membership AS m ON m.tenant_id = e.tenant_id AND m.role = any(:admins)
 JOIN auth_user AS u ON u.id = m.user_id AND u.is_active
 JOIN notice_choices AS g ON g.membership_id = m.id
 JOIN notice_address AS a ON a.choices_id = m.id AND a.channel = any(:channels)
-WHERE a.address <> '' AND :kind = any(g.kinds) AND {undecidable}
+WHERE a.address <> '' AND :kind = any(g.kinds) AND th_undecidable(q, :roles)
   AND {has_room}
 ORDER BY m.id, a.channel, e.id;
 
@@ -189,9 +168,9 @@ ORDER BY n.id LIMIT :most;
 -- What notices tell, as it stands now. `mine`: whether it waits for the person; `stuck`, of a notice that says so:
 -- whether still too few people can decide it, and the person is an administrator.
 SELECT n.id AS notice_id, n.public_id, n.kind, q.id AS question_id, t.public_id AS task, q.key, t.tool_name AS tool,
-       s.name AS server, c.name AS client, q.params, q."group", q.due_at, q.call_digest,
-       {may_decide} AS mine,
-       CASE WHEN n.kind = :kind AND u.is_active AND m.role = any(:admins) THEN {undecidable} ELSE false END AS stuck
+       s.name AS server, c.name AS client, q.params, q."group", q.due_at,
+       q.call_digest, {may_decide} AS mine,
+       n.kind = :kind AND u.is_active AND m.role = any(:admins) AND th_undecidable(q, :roles) AS stuck
 FROM notice AS n
 JOIN question AS q ON q.id = (n.body::json ->> 'question')::bigint
 JOIN task AS t ON t.id = q.task_id

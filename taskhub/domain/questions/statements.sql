@@ -250,29 +250,10 @@ WHERE t.id = :task;
 SELECT d.actor, d.verdict, d.reason, d.door, d.at, d.second_factor, d.undo_until
 FROM decision AS d WHERE d.question_id = :question ORDER BY d.id;
 
--- How many people may approve the call and have not, at most as many as it needs. Instead of somebody who is away and
--- has named a deputy, that deputy is counted, if they can decide it for them.
-/* fragment: able_left
-(SELECT count(*) FROM (
-    SELECT FROM membership AS m JOIN auth_user AS u ON u.id = m.user_id
-    WHERE m.tenant_id = q.tenant_id AND u.is_active AND m.role = any(:roles)
-      AND (
-          (q."group" = '' OR q."group" = any(m.groups)) AND NOT EXISTS (
-              SELECT FROM absence AS s
-              WHERE s.membership_id = m.id AND s.deputy_id IS NOT NULL AND s.until > statement_timestamp())
-          OR EXISTS (SELECT FROM absence AS s WHERE s.deputy_id = m.id AND s.until > statement_timestamp())
-              AND th_acts_for(q.id, m.user_id) IS NOT NULL)
-      AND th_barred(q.id, m.user_id) = '' AND NOT th_voted(q.id, m.user_id)
-      AND (NOT th_needs_factor(q.params) OR EXISTS (
-          SELECT FROM mfa_authenticator AS a WHERE a.user_id = m.user_id AND a.type <> 'recovery_codes'))
-    LIMIT q.quorum
-) AS able)
-*/
-
 -- read fresh: approvers_left(question bigint, roles text[]) -> int | None
 -- How many people may approve the call and have not, at most as many as are still needed; where it needs a second
 -- factor, only those who have one. No row if the question is no open approval.
-SELECT {able_left}
+SELECT th_able_left(q, :roles)
 FROM question AS q WHERE q.id = :question AND q.kind = 'approval' AND q.state = 'open';
 
 -- read: approved_call(question bigint) -> ApprovedCall | None
@@ -395,8 +376,7 @@ newest AS (
         SELECT DISTINCT ON (r.id) r.event_id, r.xid, r.action, r.at, r.actor, r.id AS question,
                q.id IS NOT NULL AS stuck
         FROM reached AS r
-        LEFT JOIN question AS q ON q.id = r.id AND r.may_be_stuck AND {able_left} + (
-            SELECT count(*) FROM decision AS d WHERE d.question_id = q.id AND d.verdict = 'approve') < q.quorum
+        LEFT JOIN question AS q ON q.id = r.id AND r.may_be_stuck AND th_undecidable(q, :roles)
         WHERE r.mine OR q.id IS NOT NULL
            OR r.action IN ('question.commented', 'question.undone', 'question.answered.back')
         ORDER BY r.id, r.event_id DESC

@@ -42,6 +42,31 @@ CREATE OR REPLACE FUNCTION th_acts_for(asked bigint, person bigint) RETURNS bigi
     ORDER BY q.handed_to_id IS NOT DISTINCT FROM p.user_id DESC, p.user_id LIMIT 1
 $$;
 
+-- How many people of these roles may approve the call and have not, at most as many as it needs. Where it needs a
+-- second factor, only those are counted who have one. Instead of somebody who is away and has named a deputy, that
+-- deputy is counted, if they can decide it for them.
+CREATE OR REPLACE FUNCTION th_able_left(asked question, roles text[]) RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT count(*) FROM (
+        SELECT FROM membership m JOIN auth_user u ON u.id = m.user_id
+        WHERE m.tenant_id = asked.tenant_id AND u.is_active AND m.role = ANY (roles)
+          AND ((asked."group" = '' OR asked."group" = ANY (m.groups)) AND NOT EXISTS (
+                   SELECT FROM absence s
+                   WHERE s.membership_id = m.id AND s.deputy_id IS NOT NULL AND s.until > statement_timestamp())
+               OR EXISTS (SELECT FROM absence s WHERE s.deputy_id = m.id AND s.until > statement_timestamp())
+                  AND th_acts_for(asked.id, m.user_id) IS NOT NULL)
+          AND th_barred(asked.id, m.user_id) = '' AND NOT th_voted(asked.id, m.user_id)
+          AND (NOT th_needs_factor(asked.params) OR EXISTS (
+                   SELECT FROM mfa_authenticator f WHERE f.user_id = m.user_id AND f.type <> 'recovery_codes'))
+        LIMIT asked.quorum
+    ) able
+$$;
+
+-- Whether fewer people of these roles can approve the call than still have to; not of what is no open approval.
+CREATE OR REPLACE FUNCTION th_undecidable(asked question, roles text[]) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT asked.kind = 'approval' AND asked.closed_at IS NULL AND th_able_left(asked, roles) + (
+        SELECT count(*) FROM decision d WHERE d.question_id = asked.id AND d.verdict = 'approve') < asked.quorum
+$$;
+
 -- th_stands_in, with a lock until the transaction ends: either the person comes back first, or the decision was made
 -- before. True without `absent`, who decides for themselves.
 CREATE OR REPLACE FUNCTION th_as_deputy(asked bigint, person bigint, absent bigint) RETURNS boolean

@@ -32,7 +32,12 @@ async function subscribe() {
   const response = await fetch(place.dataset.add, {
     method: "POST",
     headers: JSON.parse(document.body.getAttribute("hx-headers")),
-    body: new URLSearchParams({ endpoint, p256dh: keys.p256dh, auth: keys.auth }),
+    body: new URLSearchParams({
+      endpoint,
+      p256dh: keys.p256dh,
+      auth: keys.auth,
+      zone: Intl.DateTimeFormat().resolvedOptions().timeZone,
+    }),
   });
   if (response.ok) location.reload();
   else say(`Not stored: ${(await response.text()).slice(0, 300)}`);

@@ -35,6 +35,11 @@ def choose(caller: Caller, wanted: Choices) -> None:
     choices.choose(tenant_id=caller.tenant_id, user_id=_own(caller), choices=wanted, actor=caller.actor)
 
 
+def begin_in(caller: Caller, zone: str) -> None:
+    """Take the time zone of the caller's browser for theirs, if nothing is stored of what they want."""
+    choices.begin_in(caller.tenant_id, _own(caller), zone)
+
+
 def set_address(caller: Caller, channel: Channel, address: str) -> str:
     """Have a channel reach the caller elsewhere, or (empty) not at all. Returns the address that was asked to be
     confirmed, empty for none. Raises what `addresses.set_address` raises."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, time
 
 import pytest
@@ -66,6 +67,19 @@ def test_a_hub_without_a_mail_server_says_so(ada: Client, settings: LazySettings
     assert "This hub sends no mails." in page_of(ada)
     assert give(ada, "ada@example.com").status_code == 400
     assert not NoticeAddress.objects.exists()
+
+
+def test_the_zone_of_the_browser_is_taken_until_one_is_chosen(ada: Client) -> None:
+    select = re.compile(r'<select name="zone"[^>]* data-zone')
+    assert select.search(ada.get(PAGE).content.decode())
+    ada.post(MAIL, {"address": "ada@example.com", "zone": "Mars/Olympus"})
+    assert not NoticeChoices.objects.exclude(zone="UTC").exists()
+    NoticeChoices.objects.all().delete()
+    ada.post(MAIL, {"address": "ada@example.com", "zone": "America/Lima"})
+    assert NoticeChoices.objects.get().zone == "America/Lima"
+    assert not select.search(ada.get(PAGE).content.decode())
+    ada.post(MAIL, {"address": "ada@example.org", "zone": "Europe/Berlin"})
+    assert NoticeChoices.objects.get().zone == "America/Lima"
 
 
 def test_everybody_chooses_their_own(tenant: Tenant) -> None:

@@ -242,6 +242,7 @@ OF_ONE = {
     "notifications.own_addresses",
     "notifications.own_messages",
     "notifications.choose",
+    "notifications.begin_in",
     "notifications.set_address",
     "notifications.own_browsers",
     "notifications.add_browser",

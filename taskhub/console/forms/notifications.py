@@ -45,6 +45,7 @@ class AddressForm(ConsoleForm):
     """Says where a channel reaches a person."""
 
     address = Typed(longest=MAX_ADDRESS, attrs={"autocomplete": "off"})
+    zone = forms.CharField(required=False, max_length=64, widget=forms.HiddenInput(attrs={"data-zone": ""}))
 
     def __init__(self, data: Any = None, *, channel: Channel, own: Own | None = None, **options: Any) -> None:
         """`own`: what holds now, to be shown."""
@@ -80,7 +81,7 @@ class ChoicesForm(ConsoleForm):
     @classmethod
     def of(cls, choices: Choices, *, admin: bool = False) -> ChoicesForm:
         """The form with what holds now."""
-        return cls(
+        form = cls(
             admin=admin,
             initial={
                 "kinds": list(choices.kinds),
@@ -91,6 +92,9 @@ class ChoicesForm(ConsoleForm):
                 "zone": choices.zone,
             },
         )
+        if not choices.stored:
+            form.fields["zone"].widget.attrs["data-zone"] = ""
+        return form
 
     @property
     def choices(self) -> Choices:

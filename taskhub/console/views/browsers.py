@@ -43,6 +43,7 @@ def add(request: ConsoleRequest) -> HttpResponse:
     """Notify this browser, by what its script has subscribed to; errors come back as plain text, which that shows."""
     given = {name: request.POST.get(name, "")[:_LONGEST] for name in ("endpoint", "p256dh", "auth")}
     key = row_key(request.session.session_key or "")
+    control.begin_in(request.caller, request.POST.get("zone", ""))
     try:
         control.add_browser(request.caller, session=key, label=_label(request), **given)
     except LimitReached as error:

@@ -67,6 +67,7 @@ def address(request: ConsoleRequest, channel: str) -> HttpResponse:
     form = AddressForm(request.POST, channel=which)
     if not form.is_valid():
         return _page(request, addresses={which: form}, status=400)
+    control.begin_in(request.caller, form.cleaned_data["zone"])
     try:
         asked = control.set_address(request.caller, which, form.cleaned_data["address"])
     except (Invalid, Refused, LimitReached) as error:

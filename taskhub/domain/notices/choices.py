@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zoneinfo
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
 from functools import cache
 from typing import Any, Final
@@ -30,7 +30,7 @@ _AGAIN = statements.rowcount("look_again")
 class Choices:
     """What a person wants. `pace`: `soon`, or `daily` at `daily_at`. Quiet from one time of day until another, perhaps
     of the next day; `None` where it is never quiet. Times of day are meant in `zone`. `away_until` is stored as their
-    absence (`domain.people.absences`)."""
+    absence (`domain.people.absences`). `stored`: whether anything is stored of what the person wants."""
 
     kinds: Sequence[str] = tuple(PERSONAL)
     pace: str = SOON
@@ -39,6 +39,7 @@ class Choices:
     quiet_until: time | None = None
     zone: str = "UTC"
     away_until: datetime | None = None
+    stored: bool = field(default=False, compare=False)
 
 
 @cache
@@ -112,14 +113,23 @@ def choose(*, tenant_id: int, user_id: int, choices: Choices, actor: Actor) -> N
         look_again(row.pk, tenant_id, user_id)
 
 
-def locked(tenant_id: int, user_id: int) -> NoticeChoices:
-    """The row of a person's choices, made if there is none, locked until the transaction ends. Raises `NotFound`."""
+def begin_in(tenant_id: int, user_id: int, zone: str) -> None:
+    """Take the time zone of a person's browser for theirs, if nothing is stored of what they want; a zone that is not
+    known changes nothing. Raises `NotFound`."""
+    if zone in zones():
+        with transaction.atomic():
+            locked(tenant_id, user_id, zone=zone)
+
+
+def locked(tenant_id: int, user_id: int, *, zone: str = "UTC") -> NoticeChoices:
+    """The row of a person's choices, made with the time zone if there is none, locked until the transaction ends.
+    Raises `NotFound`."""
     memberships = Membership.objects.select_for_update(no_key=True)
     membership = memberships.filter(tenant_id=tenant_id, user_id=user_id).first()
     if membership is None:
         raise NotFound("No such person.")
     rows = NoticeChoices.objects.select_for_update(no_key=True)
-    row, _ = rows.get_or_create(membership=membership, defaults={"kinds": list(PERSONAL)})
+    row, _ = rows.get_or_create(membership=membership, defaults={"kinds": list(PERSONAL), "zone": zone})
     return row
 
 
@@ -153,7 +163,7 @@ def _check(choices: Choices) -> None:
 
 
 def _choices(row: NoticeChoices) -> Choices:
-    return Choices(tuple(row.kinds), row.pace, row.daily_at, row.quiet_from, row.quiet_until, row.zone)
+    return Choices(tuple(row.kinds), row.pace, row.daily_at, row.quiet_from, row.quiet_until, row.zone, stored=True)
 
 
 def _shown(row: NoticeChoices) -> dict[str, Any]:

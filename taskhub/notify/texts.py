@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from taskhub.lib.signs import spelled
@@ -19,6 +21,35 @@ BEGINS: Final = {
     "outcome.unknown": "Say what happened",
 }
 """How a message about one question begins, by the kind of news."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A question that a message tells of, mostly an approval. `sentence` is what the rule says will happen; without one
+    it is empty. `risky`: the rule says that its risk is high or critical. `quorum`: how many people have to approve."""
+
+    kind: str
+    sentence: str
+    tool: str
+    server: str
+    client: str
+    group: str
+    critical: bool
+    risky: bool
+    second_factor: bool
+    quorum: int
+    due_at: datetime | None
+    url: str
+
+    @property
+    def title(self) -> str:
+        """What will happen, or which tool is called."""
+        return title_of(self.kind, self.sentence, self.tool, self.server)
+
+    @property
+    def is_approval(self) -> bool:
+        """Whether somebody is to approve a call."""
+        return self.kind.startswith("approval.")
 
 
 def title_of(kind: str, sentence: str, tool: str, server: str) -> str:

@@ -13,11 +13,10 @@ from taskhub.domain.notices.addresses import CONFIRM_HOURS, confirm_token
 from taskhub.domain.notices.channels import Channel
 from taskhub.domain.notices.outbox import Delivered
 from taskhub.domain.notices.people import TakenMessage, end_message, hurry_messages
-from taskhub.domain.notices.queueing import told
 from taskhub.lib.lanes import Lanes
 from taskhub.notify.apprise.sending import Sender
-from taskhub.notify.apprise.writing import Item, Written, confirmation, news, trial
-from taskhub.worker.people import ToPeople
+from taskhub.notify.apprise.writing import Written, confirmation, news, trial
+from taskhub.worker.people import ToPeople, items
 
 AT_ONCE: Final = 8
 """Messages that one worker hands over at a time, to all services; to one that did not answer the last time, 1."""
@@ -80,17 +79,4 @@ def _written(taken: TakenMessage) -> tuple[str, Written]:
     if not taken.approvals:
         link = reverse("address-confirm", args=[taken.channel, confirm_token(taken.address_id, taken.address)])
         return url, confirmation(base + link, CONFIRM_HOURS, taken.username, base)
-    items = [
-        Item(
-            kind=one.kind,
-            sentence=told(one.sentence),
-            tool=one.tool,
-            server=one.server,
-            client=one.client,
-            critical=one.critical,
-            due_at=one.due_at,
-            url=base + one.path,
-        )
-        for one in taken.approvals
-    ]
-    return url, news(items, taken.zone, inbox)
+    return url, news(items(taken.approvals, base), taken.zone, inbox)

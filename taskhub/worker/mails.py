@@ -12,10 +12,9 @@ from taskhub.domain.notices.addresses import CONFIRM_HOURS, confirm_token, stop_
 from taskhub.domain.notices.channels import Channel
 from taskhub.domain.notices.outbox import Delivered
 from taskhub.domain.notices.people import TakenMessage
-from taskhub.domain.notices.queueing import told
 from taskhub.notify.mail.sending import Mail, Sender, Server
-from taskhub.notify.mail.writing import Hub, Item, confirmation, news, trial
-from taskhub.worker.people import ToPeople
+from taskhub.notify.mail.writing import Hub, confirmation, news, trial
+from taskhub.worker.people import ToPeople, items
 
 
 class Mails(ToPeople):
@@ -42,24 +41,7 @@ def written(taken: TakenMessage) -> Mail:
         else "",
     )
     if taken.approvals:
-        text = news(
-            [
-                Item(
-                    kind=one.kind,
-                    sentence=told(one.sentence),
-                    tool=one.tool,
-                    server=one.server,
-                    client=one.client,
-                    group=one.group,
-                    critical=one.critical,
-                    risky=one.risky,
-                    due_at=one.due_at,
-                    url=base + one.path,
-                )
-                for one in taken.approvals
-            ],
-            hub,
-        )
+        text = news(items(taken.approvals, base), hub)
     elif taken.tests:
         text = trial(hub)
     else:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from taskhub.domain.notices.channels import Channel
 from taskhub.domain.notices.outbox import Delivered
-from taskhub.domain.notices.people import TakenMessage, end_message, hurry_messages, take_messages
+from taskhub.domain.notices.people import Approval, TakenMessage, end_message, hurry_messages, take_messages
+from taskhub.domain.notices.queueing import told
 from taskhub.lib.lanes import Lanes
+from taskhub.notify.texts import Item
 from taskhub.worker.outgoing import Outgoing
 
 AT_ONCE: Final = 4
@@ -41,3 +44,24 @@ class ToPeople(Outgoing[TakenMessage], abc.ABC):
 
     def _id(self, taken: TakenMessage) -> str:
         return taken.id
+
+
+def items(approvals: Sequence[Approval], base: str) -> list[Item]:
+    """What a message tells of, with links to the hub at `base`."""
+    return [
+        Item(
+            kind=one.kind,
+            sentence=told(one.sentence),
+            tool=one.tool,
+            server=one.server,
+            client=one.client,
+            group=one.group,
+            critical=one.critical,
+            risky=one.risky,
+            second_factor=one.second_factor,
+            quorum=one.quorum,
+            due_at=one.due_at,
+            url=base + one.path,
+        )
+        for one in approvals
+    ]

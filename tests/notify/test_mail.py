@@ -18,7 +18,8 @@ import pytest
 from taskhub.lib.signs import invisible
 from taskhub.notify.mail import sending
 from taskhub.notify.mail.sending import Answer, Mail, Sender, Server
-from taskhub.notify.mail.writing import LISTED, MAX_SUBJECT, Hub, Item, confirmation, news
+from taskhub.notify.mail.writing import ALIKE, LISTED, MAX_SUBJECT, Hub, confirmation, news
+from taskhub.notify.texts import Item
 from tests.support.documents import certificate
 from tests.support.mailbox import Mailbox, Received, free_port
 
@@ -32,6 +33,8 @@ ITEM = Item(
     group="leads",
     critical=True,
     risky=True,
+    second_factor=False,
+    quorum=1,
     due_at=datetime(2026, 7, 1, 10, 30, tzinfo=UTC),
     url="https://hub.example/inbox/task/abc/?key=approval",
 )
@@ -116,13 +119,38 @@ def test_it_says_that_the_risk_is_high_and_fits_a_phone(mailbox: Mailbox) -> Non
 
 
 def test_several_are_one_mail(mailbox: Mailbox) -> None:
-    items = [replace(ITEM, sentence=f"Deploy number {n}.") for n in range(LISTED + 3)]
+    items = [replace(ITEM, sentence=f"Deploy number {n}.", tool=f"deploy-{n}") for n in range(LISTED + 3)]
     mail = written(mailbox, *items)
     assert mail.header("Subject") == f"{LISTED + 3} approvals wait for a decision"
     for said in (mail.text, mail.html):
         assert f"Deploy number {LISTED - 1}." in said
         assert f"Deploy number {LISTED}." not in said
         assert "And 3 more" in said
+
+
+def test_calls_of_one_tool_for_one_client_are_told_together(mailbox: Mailbox) -> None:
+    alike = [replace(ITEM, sentence=f"Deploy number {n}.") for n in range(LISTED + 3)]
+    other = replace(ITEM, sentence="Move 5 EUR.", tool="pay & move", client="bot")
+    mail = written(mailbox, *alike[:1], other, *alike[1:])
+    for said in (mail.text, re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", mail.html))):
+        places = [said.index(words) for words in ("number 0.", f"number {ALIKE - 1}.", "And 20 more calls", "Move 5")]
+        assert places == sorted(places)
+        assert f"Deploy number {ALIKE}." not in said
+        assert "more, in the inbox" not in said
+    assert "https://hub.example/inbox/?tool=deploy&client=ci" in mail.text
+    assert 'href="https://hub.example/inbox/?tool=deploy&amp;client=ci"' in mail.html
+    for number in (ALIKE + 1, 1):  # one more is told as well: it takes no more room than to say that it is left out
+        mail = written(mailbox, *alike[:number])
+        assert [f"Deploy number {n}." in mail.text for n in range(number)] == [True] * number
+
+
+def test_it_says_what_it_takes_to_approve(mailbox: Mailbox) -> None:
+    needs = replace(ITEM, second_factor=True, quorum=2)
+    for item, said in ((needs, True), (ITEM, False), (replace(needs, kind="question.asked"), False)):
+        mail = written(mailbox, item)
+        for text in (mail.text, mail.html):
+            assert ("2 people have to approve it." in text) is said
+            assert ("Your second factor is asked for." in text) is said
 
 
 HOSTILE = (

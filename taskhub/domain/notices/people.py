@@ -98,6 +98,7 @@ class _Told:
     client: str
     params: dict[str, Any]
     group: str
+    quorum: int
     due_at: datetime | None
     call_digest: bytes | None
     mine: bool
@@ -122,8 +123,8 @@ class _Begun:
 class Approval:
     """A question that waits for the person, mostly an approval, as a message tells of it by `kind`. `sentence` is what
     the rule says will happen, as (text, whether the text is a value of the call); `by_word`: whether nothing is needed
-    of who approves it but their word: no second factor, no name to be typed, no preview to be seen. `mine`: whether it
-    waits for this person."""
+    of who approves it but their word: no second factor, no name to be typed, no preview to be seen. `quorum`: how many
+    people have to approve. `mine`: whether it waits for this person."""
 
     notice_id: int
     public_id: str
@@ -132,6 +133,8 @@ class Approval:
     kind: str
     sentence: tuple[tuple[str, bool], ...]
     by_word: bool
+    second_factor: bool
+    quorum: int
     risky: bool
     mine: bool
     tool: str
@@ -396,6 +399,8 @@ def _approval(kind: str, told: _Told) -> Approval:
         kind=kind,
         sentence=said.sentence,
         by_word=said.by_word,
+        second_factor=said.second_factor,
+        quorum=told.quorum,
         risky=said.risk is not Risk.LOW,
         mine=told.mine,
         tool=told.tool,

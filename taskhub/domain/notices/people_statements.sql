@@ -168,7 +168,7 @@ ORDER BY n.id LIMIT :most;
 -- What notices tell, as it stands now. `mine`: whether it waits for the person; `stuck`, of a notice that says so:
 -- whether still too few people can decide it, and the person is an administrator.
 SELECT n.id AS notice_id, n.public_id, n.kind, q.id AS question_id, t.public_id AS task, q.key, t.tool_name AS tool,
-       s.name AS server, c.name AS client, q.params, q."group", q.due_at,
+       s.name AS server, c.name AS client, q.params, q."group", q.quorum, q.due_at,
        q.call_digest, {may_decide} AS mine,
        n.kind = :kind AND u.is_active AND m.role = any(:admins) AND th_undecidable(q, :roles) AS stuck
 FROM notice AS n

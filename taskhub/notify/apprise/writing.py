@@ -6,32 +6,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from taskhub.notify.texts import BEGINS, MAX_NAME, title_of, visible
+from taskhub.notify.texts import BEGINS, MAX_NAME, Item, visible
 
 LISTED: Final = 3
 """Calls that one message tells of; of further ones it says how many they are."""
 MAX_TITLE: Final = 200
 _MENTION: Final = re.compile(r"@(?=(?:all|channel|everyone|here|room)\b)", re.IGNORECASE)
 _TAG: Final = re.compile(r"<(?=[@!#])")
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """A question that a message tells of, mostly an approval. `sentence` is what the rule says will happen; empty
-    without one."""
-
-    kind: str
-    sentence: str
-    tool: str
-    server: str
-    client: str
-    critical: bool
-    due_at: datetime | None
-    url: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +33,13 @@ def news(items: Sequence[Item], zone: str, inbox_url: str) -> Written:
         lines = [item.url, _call(item)]
         if item.critical:
             lines.append("Critical")
+        elif item.risky:
+            lines.append("High risk")
         if item.due_at:
             lines.append(f"Until {item.due_at.astimezone(ZoneInfo(zone)):%d %b %Y, %H:%M}")
-        return Written(_text(f"{BEGINS.get(item.kind, 'News')}: {_title(item)}", MAX_TITLE), "\n".join(lines))
-    noun = "approvals" if all(item.kind.startswith("approval.") for item in items) else "questions"
-    lines = [inbox_url, *(f"- {_text(_title(item), MAX_TITLE)}" for item in items[:LISTED])]
+        return Written(_text(f"{BEGINS.get(item.kind, 'News')}: {item.title}", MAX_TITLE), "\n".join(lines))
+    noun = "approvals" if all(item.is_approval for item in items) else "questions"
+    lines = [inbox_url, *(f"- {_text(item.title, MAX_TITLE)}" for item in items[:LISTED])]
     if len(items) > LISTED:
         lines.append(f"And {len(items) - LISTED} more")
     return Written(f"{len(items)} {noun} wait for you", "\n".join(lines))
@@ -72,10 +58,6 @@ def confirmation(url: str, hours: int, username: str, hub_url: str) -> Written:
 def trial(inbox_url: str) -> Written:
     """The message that somebody sends themselves as a test."""
     return Written("A test of TaskHub", f"{inbox_url}\nMessages about approvals reach you here.")
-
-
-def _title(item: Item) -> str:
-    return title_of(item.kind, item.sentence, item.tool, item.server)
 
 
 def _call(item: Item) -> str:

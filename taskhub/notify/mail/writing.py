@@ -3,51 +3,22 @@ control character, no sign that turns the direction of text, one line, bounded."
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any, Final
+from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 from django.template.loader import render_to_string
 
-from taskhub.notify.texts import BEGINS, MAX_NAME, title_of, visible
+from taskhub.notify.texts import BEGINS, MAX_NAME, Item, visible
 
 LISTED: Final = 20
 """Calls that one mail tells of; of further ones it says how many they are."""
+ALIKE: Final = 3
+"""Calls of one tool for one client that one mail tells of."""
 MAX_SUBJECT: Final = 150
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """A question that a mail tells of, mostly an approval. `sentence` is what the rule says will happen; without one it
-    is empty. `risky`: the rule says that its risk is high or critical."""
-
-    kind: str
-    sentence: str
-    tool: str
-    server: str
-    client: str
-    group: str
-    critical: bool
-    risky: bool
-    due_at: datetime | None
-    url: str
-
-    @property
-    def call(self) -> str:
-        """The call, by names alone."""
-        return f"{self.tool} on {self.server}, for {self.client}"
-
-    @property
-    def title(self) -> str:
-        """What will happen, or which tool is called."""
-        return title_of(self.kind, self.sentence, self.tool, self.server)
-
-    @property
-    def is_approval(self) -> bool:
-        """Whether somebody is to approve a call."""
-        return self.kind.startswith("approval.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +43,8 @@ class Written:
 
 def news(items: Sequence[Item], hub: Hub) -> Written:
     """The mail that tells of approvals; there is at least one."""
-    told = [_visible(item) for item in items[:LISTED]]
+    shown, folded = _folded(items)
+    told = [_visible(item) for item in shown]
     if len(items) == 1:
         subject = f"{BEGINS.get(told[0].kind, 'News')}: {told[0].title}"
     elif all(item.kind == "approval.undecidable" for item in items):
@@ -86,11 +58,36 @@ def news(items: Sequence[Item], hub: Hub) -> Written:
             "begins": BEGINS.get(item.kind, "News"),
             # Written here: in templates, Django would turn it into the hub's own time.
             "due": f"{item.due_at.astimezone(zone):%d %b %Y, %H:%M}" if item.due_at else "",
+            "folded": folded.get(at, 0),
+            "folded_url": f"{hub.url}/inbox/?{_narrowed(shown[at])}",
         }
-        for item in told
+        for at, item in enumerate(told)
     ]
-    context = {"rows": rows, "number": len(items), "words": _number(items), "more": len(items) - len(told)}
+    more = len(items) - len(told) - sum(folded.values())
+    context = {"rows": rows, "number": len(items), "words": _number(items), "more": more}
     return _written("news", subject, hub, context)
+
+
+def _narrowed(item: Item) -> str:
+    """The query string that narrows the inbox to calls of its tool for its client."""
+    return urlencode({"tool": item.tool, "client": item.client}, errors="replace")
+
+
+def _folded(items: Sequence[Item]) -> tuple[list[Item], dict[int, int]]:
+    """What the mail tells of, calls of one tool for one client together where the first of them stands; and how many of
+    them are left out, by the place of the last one that is told."""
+    alike: dict[tuple[str, ...], list[Item]] = {}
+    for item in items:
+        alike.setdefault((item.kind, item.tool, item.server, item.client, item.group), []).append(item)
+    shown: list[Item] = []
+    folded: Counter[int] = Counter()
+    for group in alike.values():
+        told = group[:ALIKE] if len(group) > ALIKE + 1 else group
+        told = told[: LISTED - len(shown)]
+        shown += told
+        if told and len(group) > ALIKE + 1:
+            folded[len(shown) - 1] = len(group) - len(told)
+    return shown, folded
 
 
 def _number(items: Sequence[Item]) -> str:

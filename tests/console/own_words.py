@@ -85,6 +85,7 @@ PRINTED: Final[dict[str, tuple[str, ...]]] = {
         "item.public_id",
         "of_conversation",
         "queue.foremost",
+        "state_url",
         "unfiltered",
         "word",
         "words.closed",
@@ -93,6 +94,7 @@ PRINTED: Final[dict[str, tuple[str, ...]]] = {
     "console/inbox_alike.html": (
         "back",
         "in_queue",
+        "skips_to",
         "item.params.decided.version",
         "one.approvals",
         "one.id",
@@ -178,6 +180,7 @@ PRINTED: Final[dict[str, tuple[str, ...]]] = {
         "hub.zone",
         "more",
         "row.begins",
+        "row.folded_url",
         "row.item.client",
         "row.item.group",
         "row.item.server",

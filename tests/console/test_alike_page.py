@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -16,10 +17,10 @@ from tests.factories import make_context, make_person, make_server, make_task, m
 pytestmark = pytest.mark.django_db
 
 
-def deploys(tenant: Any, count: int, **asks: Any) -> list[Question]:
+def deploys(tenant: Any, count: int, *, server: str = "demo", client: str = "ci-bot", **asks: Any) -> list[Question]:
     """Questions about calls that go to one environment with one version each."""
-    tool = make_tool(make_server(tenant, "demo"), "deploy", asks=asks)
-    context = make_context(tenant, "ci-bot")
+    tool = make_tool(make_server(tenant, server), "deploy", asks=asks)
+    context = make_context(tenant, client)
     made = [
         make_task(context, tool, arguments={"environment": "staging", "service": f"<b>{n}", "version": f"1.{n}"})
         for n in range(count)
@@ -45,6 +46,24 @@ def test_a_row_stands_for_all_and_leads_to_what_differs(tenant: Any, sign_in: Lo
     assert "&lt;b&gt;3" in differs
     assert "checked" not in differs
     assert mia.get(f"/inbox/{second.pk}/alike?all=1").content.decode().count("checked>") == 4
+
+
+def test_skipped_calls_give_way_to_what_comes_next(tenant: Any, sign_in: Login) -> None:
+    heartbeat("worker-1", slots=8, busy=0)
+    first, *_ = deploys(tenant, 4)
+    mia = sign_in(make_person(Role.APPROVER, tenant))
+    at = f"/inbox/{first.pk}/alike"
+    assert 'data-key="s"' not in mia.get(at).content.decode()  # nothing else waits
+    other = deploys(tenant, 1, server="other", client="bot")[0]
+    second, *_, newest = deploys(tenant, 4, server="third", client="third")
+
+    def skipped(page: str) -> str:
+        return re.findall(r'href="([^"]*)"[^>]* data-key="s"', mia.get(page).content.decode())[0]
+
+    assert skipped(at) == f"/inbox/{other.pk}/"
+    assert skipped(f"/inbox/{second.pk}/alike") == at
+    assert skipped(f"/inbox/{newest.pk}/alike?sort=newest") == f"/inbox/{other.pk}/?sort=newest"
+    assert not Decision.objects.exists()
 
 
 def test_those_selected_are_decided_and_the_next_comes(tenant: Any, sign_in: Login) -> None:

@@ -159,6 +159,8 @@ def test_who_has_none_is_told_where_and_may_reject(tenant: Tenant, mia: Person) 
     assert "Approving this needs a second factor, and you have none." in words(html)
     assert 'href="/accounts/factor/"' in html
     assert 'name="code"' not in html
+    assert 'value="reject"' in html
+    assert 'value="approve"' not in html  # the button is there, and disabled
     assert "and you have none. Set one up under your account." in told(decide(at, task))
     # Such as on a card from before it was removed in another tab: there is no next code to wait for.
     assert "You have no second factor. Set one up" in told(decide(at, task, code="123456"))

@@ -43,7 +43,7 @@ def test_after_an_approval_the_notice_has_the_button_and_it_opens_the_question_a
     question = asked(tenant)
     mia = sign_in(make_person(Role.APPROVER, tenant))
     page = mia.post(f"/inbox/{question.pk}/decide?tool=deploy", {"verdict": "approve"}, follow=True).content.decode()
-    assert "Approved. The tool runs after 60 s in which you can undo this." in page
+    assert "Approved. The tool runs when you can no longer undo this." in page
     assert 'action="/inbox/undo?tool=deploy"' in page
     task = mia.get(f"/tasks/{Task.objects.get().public_id}/").content.decode()
     assert "the tool runs when that can no longer be undone" in task

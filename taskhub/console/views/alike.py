@@ -14,12 +14,12 @@ from django.views.decorators.http import require_http_methods
 
 from taskhub.console import content
 from taskhub.console.access import page
+from taskhub.console.cards import closed_words, would_wait
 from taskhub.console.forms.questions import AlikeForm
 from taskhub.console.htmx import leave
 from taskhub.console.queues import Queue, queue_of
 from taskhub.console.requests import ConsoleRequest
 from taskhub.console.undo import tags
-from taskhub.console.views.inbox import closed_words, would_wait
 from taskhub.control import questions
 from taskhub.core import calls
 from taskhub.core.errors import Invalid
@@ -103,12 +103,22 @@ def alike(request: ConsoleRequest, pk: int) -> HttpResponse:
         f"{item.tool_name}: {' '.join(told)}",
         extra_tags=tags("", questions.undoable(request.caller, decided)),
     )
-    following = inbox.following(request.person, queue.name, wanted=queue.wanted, after=item.id)
+    following = inbox.following(request.person, queue.name, wanted=queue.wanted, sort=queue.sort, after=item.id)
     if following is None:
         return leave(request, queue.address())
     if len(together := questions.find_alike(request.caller, following)) >= inbox.FOLD:
         return leave(request, queue.of(together[0]))
     return leave(request, queue.address(following.id))
+
+
+def _skips_to(request: ConsoleRequest, item: InboxItem, queue: Queue) -> str:
+    """Where the queue goes on after these calls, after the last ones with the first; empty if it has nothing else."""
+    for start in (item.id, 0):
+        if found := inbox.questions(
+            request.person, queue.name, wanted=queue.wanted, sort=queue.sort, after=start, limit=1
+        ):
+            return "" if found[0].id == item.id else queue.of(found[0])
+    return ""
 
 
 def _picked(request: ConsoleRequest, form: AlikeForm) -> list[InboxItem]:
@@ -137,6 +147,7 @@ def _page(
         "in_queue": queue.query(),
         "select_all": f"{queue.query()}&all=1" if queue.query() else "?all=1",
         "back": queue.address(),
+        "skips_to": _skips_to(request, item, queue),
         "can_see_rules": request.caller.may("server.view"),
         **would_wait(request, items[0]),
     }

@@ -8,11 +8,12 @@ from django.shortcuts import render
 from django.views.decorators.http import require_http_methods
 
 from taskhub.console.access import page
+from taskhub.console.cards import closed_words
 from taskhub.console.forms.questions import BlockForm
 from taskhub.console.htmx import leave
 from taskhub.console.queues import queue_of
 from taskhub.console.requests import ConsoleRequest
-from taskhub.console.views.inbox import closed_words, next_in
+from taskhub.console.views.inbox import next_in
 from taskhub.control import questions
 from taskhub.control.blocks import Blocked, block_tool
 from taskhub.core.errors import Invalid, Refused

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from django.conf import settings
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from taskhub.console import content, story
+from taskhub.console import cards, content, story
 from taskhub.console.access import page
 from taskhub.console.asked_back import asked_back
-from taskhub.console.changes import Changes, changes, line_changes, of_arguments
+from taskhub.console.changes import Changes, of_arguments
 from taskhub.console.doubted import doubted
 from taskhub.console.downloads import download
 from taskhub.console.forms.edits import EditForm
@@ -28,23 +27,20 @@ from taskhub.console.questions import words_of
 from taskhub.console.queues import QUEUES, Queue, conversation, queue_of
 from taskhub.console.remarks import remarks_on
 from taskhub.console.requests import ConsoleRequest, waiting_of
-from taskhub.console.templatetags.console import past, state_word
 from taskhub.console.undo import tags
 from taskhub.console.views.factors import confirm
 from taskhub.control import absences, questions
-from taskhub.control.factors import has_confirmed, own_factor
+from taskhub.control.factors import has_confirmed
 from taskhub.core.errors import Invalid, LimitReached, TaskHubError
-from taskhub.core.states import TERMINAL, QuestionKind, QuestionState, State
+from taskhub.core.states import QuestionKind, State
 from taskhub.domain.foreign import Foreign
 from taskhub.domain.questions import inbox as queries
-from taskhub.domain.questions import previews
 from taskhub.domain.questions.answer import AnswerOutcome, EditOutcome
-from taskhub.domain.questions.inbox import InboxItem, Obstacle, Vote
+from taskhub.domain.questions.inbox import InboxItem, Obstacle
 from taskhub.domain.questions.kinds import KINDS
-from taskhub.domain.questions.reads import approved_call, approvers_left, edit_reason, replaced_by
+from taskhub.domain.questions.reads import approved_call
 from taskhub.domain.questions.rulings import lost_call
-from taskhub.domain.tasks import recheck
-from taskhub.domain.tasks.detail import TaskDetail, waiting_task
+from taskhub.domain.tasks.detail import waiting_task
 from taskhub.domain.tasks.edits import Proposal
 
 logger = logging.getLogger(__name__)
@@ -120,14 +116,17 @@ def question_state(request: ConsoleRequest, pk: int) -> HttpResponse:
     item = questions.find_question(request.caller, pk)
     context = {
         "item": item,
-        "votes": _votes(item),
+        "votes": cards.votes(item),
         "remarks": remarks_on(item),
-        "closed": closed_words(item),
+        "closed": cards.closed_words(item),
+        "in_queue": queue_of(request).query(),
+        "state_url": _state_url(item, queue_of(request), editing=editing),
         **asked_back(request, item),
-        **_replaced(item),
-        **_lost(item),
+        **cards.replaced(item),
+        **cards.lost(item),
     }
-    context |= {"live": True, "beside": not editing, "editing": editing, **_preview(item)}
+    context |= {"live": True, "beside": not editing, "editing": editing, **cards.preview(item)}
+    context |= cards.factor(request, item)
     return render(request, "console/inbox.html#state", context)
 
 
@@ -147,7 +146,7 @@ def answer(request: ConsoleRequest, pk: int) -> HttpResponse:
         if not ask.form.is_valid():
             return _inbox(request, pk, ask=ask, status=422)
         response = ask.form.response()
-    elif action == "accept" and (unopened := _link(item)) is not None and unopened.problem:
+    elif action == "accept" and (unopened := cards.link(item)) is not None and unopened.problem:
         raise Invalid(f"That address cannot be opened: {unopened.problem}. Decline or dismiss the question.")
     elif action == "accept" and ask.problem:
         raise Invalid(f"What the tool asks cannot be shown, so it cannot be answered. {ask.problem}")
@@ -303,7 +302,7 @@ def _runs(request: ConsoleRequest, item: InboxItem) -> str:
     """When the tool runs that was approved and that nothing holds up, as a sentence."""
     if not questions.undoable(request.caller, [item]):
         return "The tool runs now."
-    return f"The tool runs after {settings.TASKHUB_UNDO_SECONDS} s in which you can undo this."
+    return "The tool runs when you can no longer undo this."
 
 
 def _confirm(request: ConsoleRequest, code: str) -> None:
@@ -369,39 +368,41 @@ def _inbox(
         return partial_or_page(request, "console/inbox.html", partial, shown, status=status)
 
 
+def _state_url(item: InboxItem, queue: Queue, *, editing: bool) -> str:
+    """Where the state of a question is read again, beside its form or (`editing`) the one that edits arguments."""
+    address, narrowed = reverse("inbox-state", args=[item.id]), queue.query()
+    return f"{address}{narrowed}{'&' if narrowed else '?'}form=edit" if editing else address + narrowed
+
+
 def _chosen(request: ConsoleRequest, item: InboxItem, ask: Ask | None) -> dict[str, Any]:
     return {
         "item": item,
         "words": words_of(item),
         "refusable": KINDS[item.kind].refusable,
         "ask": ask or _ask(item),
-        "votes": _votes(item),
+        "state_url": _state_url(item, queue_of(request), editing=ask is not None and ask.template == "edit"),
+        "votes": cards.votes(item),
         "remarks": remarks_on(item),
         "comment": CommentForm(auto_id="id_comment_%s"),
-        "closed": closed_words(item),
+        "closed": cards.closed_words(item),
         "rows": content.folded_rows(content.rows(item.runs_with)),
         "may_block": item.mine and item.kind is QuestionKind.APPROVAL and request.caller.may("server.manage"),
         "may_edit": item.mine and questions.may_edit(item),
         "why_not": questions.why_not(request.caller, item),
         "sampling": content.sampling(item.params) if item.kind is QuestionKind.SAMPLING else None,
-        "link": _link(item),
+        "link": cards.link(item),
         "can_see_rules": request.caller.may("server.view"),
         **conversation(item),
-        **_factor(request, item, ask),
-        **would_wait(request, item),
-        **_undecidable(item),
+        **cards.factor(request, item, ask.proposed if ask else None),
+        **cards.would_wait(request, item),
+        **cards.undecidable(item),
         **asked_back(request, item),
         **doubted(request.person.tenant_id, item),
-        **_approved(item),
-        **_preview(item),
-        **_replaced(item),
-        **_lost(item),
+        **cards.approved(item),
+        **cards.preview(item),
+        **cards.replaced(item),
+        **cards.lost(item),
     }
-
-
-def _votes(item: InboxItem) -> tuple[Vote, ...]:
-    """The decisions on the question; without a query where there are none."""
-    return queries.votes(item.id) if item.last_actor else ()
 
 
 def _alike(request: ConsoleRequest, item: InboxItem, listed: Sequence[InboxItem]) -> int:
@@ -412,61 +413,6 @@ def _alike(request: ConsoleRequest, item: InboxItem, listed: Sequence[InboxItem]
         return 0
     found = queries.alike(request.person, item.id, limit=1)
     return found[0].alike if found else 0
-
-
-def _factor(request: ConsoleRequest, item: InboxItem, ask: Ask | None) -> dict[str, Any]:
-    """The template context of an approval that needs a second factor of the person: `factor` is `missing` where they
-    have none, `asked` where they have to type a code, else `confirmed`."""
-    proposed = None if ask is None else ask.proposed
-    needed = item.asking.second_factor or (proposed is not None and proposed.asking.second_factor)
-    if not item.mine or not needed:
-        return {}
-    if has_confirmed(request.caller):
-        return {"factor": "confirmed"}
-    return {"factor": "missing" if own_factor(request.caller) is None else "asked"}
-
-
-def _preview(item: InboxItem) -> dict[str, Any]:
-    """The template context of an approval's preview, with the differences from the preview that was approved before."""
-    shown = previews.shown_preview(item.id) if item.asking.preview is not None else None
-    if shown is None:
-        return {}
-    differs = line_changes(shown.before or "", shown.text or "") if shown.changed and shown.ended_at else None
-    return {"preview": shown, "preview_differs": differs}
-
-
-def _approved(item: InboxItem) -> dict[str, Any]:
-    """The template context of an approval except the arguments: the tool's definition and its changes, answers that
-    came with the call, and what people changed of its arguments."""
-    call = approved_call(item.id) if item.kind is QuestionKind.APPROVAL and not item.unreadable else None
-    if call is None:
-        return {}
-    schema = (call.definition or {}).get("inputSchema")
-    rows = content.folded_rows(content.rows(item.runs_with, schema))
-    changed = changes(call.before, call.definition) if call.before not in (None, call.definition) else None
-    came_along = [(key, content.folded_rows(content.rows(value))) for key, value in call.came_along.items()]
-    found = {"call": call, "changed": changed, "came_along": came_along, "rows": rows}
-    if item.edited is None:
-        return found
-    edited = of_arguments(item.arguments, item.runs_with, schema)
-    return found | {"edited": edited, "edit_reason": edit_reason(item.id)}
-
-
-def _lost(item: InboxItem) -> dict[str, Any]:
-    """The template context of a question about a lost run: when it began and was lost, as times, and what the tool's
-    companion says."""
-    if item.kind is not QuestionKind.OUTCOME:
-        return {}
-    call = lost_call(item.id)
-    times = {name: str(item.params.get(name) or "") for name in ("began", "lost")}
-    found: dict[str, Any] = {name: datetime.fromisoformat(text) if text else None for name, text in times.items()}
-    failed = call.check_result is not None and json.loads(call.check_result).get("isError") is True
-    return found | {"lost_call": call, "check_outcome": content.outcome(call.check_result), "check_failed": failed}
-
-
-def _replaced(item: InboxItem) -> dict[str, Any]:
-    """The template context of an approval that was replaced by another one."""
-    return {"replaced": replaced_by(item.id) if item.state is QuestionState.SUPERSEDED else None}
 
 
 def _edit_form(item: InboxItem, data: Any) -> EditForm:
@@ -490,65 +436,8 @@ def _waits(request: ConsoleRequest, item: InboxItem, *, by_rules: bool = True) -
         return ""
     if found.task.state is State.FAULTED:
         return story.never(found)
-    waits = (by_rules and _by_rules(item, found)) or story.asked_again(found, item.id)
+    waits = (by_rules and cards.by_rules(item, found)) or story.asked_again(found, item.id)
     return waits or (story.held_up(found, datetime.now(UTC)) if found.task.state is State.QUEUED else "")
-
-
-def _by_rules(item: InboxItem, found: TaskDetail) -> str:
-    """What becomes of the call by the rules in force now although this question is answered by an approval, as a
-    sentence; empty if it runs, and if something else decides that."""
-    if item.kind is not QuestionKind.APPROVAL or item.unreadable or not found.to_decide or story.never(found):
-        return ""
-    outlook = recheck.outlook(item.task_id, item.question, item.runs_with)
-    # Where the client makes the call itself, its permit is refused, and nobody is asked again before it wants another.
-    if "permit" in item.params and outlook.asked_again:
-        return ""
-    return story.by_rules(found, item.id, outlook)
-
-
-def would_wait(request: ConsoleRequest, item: InboxItem) -> dict[str, Any]:
-    """The template context that says whether the call would run after an approval, or after the ruling that it did not
-    run. `waits`: why it would not run now, as a sentence, empty if it would. `never`: whether it would not run later
-    either. `by_rules`: in place of both, what the rules in force now do that are not those that asked."""
-    found = None
-    if item.mine and item.kind in (QuestionKind.APPROVAL, QuestionKind.OUTCOME):
-        found = waiting_task(request.person.tenant_id, item.public_id)
-    if found is None or found.task.state in TERMINAL:
-        return {"waits": "", "never": False}
-    if by_rules := _by_rules(item, found):
-        return {"by_rules": by_rules}
-    waits = story.asked_again(found, item.id) or story.held_up(found, datetime.now(UTC))
-    return {"waits": waits, "never": bool(waits) and waits == story.never(found)}
-
-
-def _undecidable(item: InboxItem) -> dict[str, int]:
-    """The template context of an open approval that too few people may give: how many may, and how many are still
-    needed. Empty if enough may, or if the time for the decision is over, which the page says elsewhere."""
-    if item.kind is not QuestionKind.APPROVAL or item.obstacle is Obstacle.OVERDUE:
-        return {}
-    left, needed = approvers_left(item.id), item.quorum - item.approvals
-    return {"able": left, "needed": needed} if left is not None and left < needed else {}
-
-
-def closed_words(item: InboxItem) -> str:
-    """How a closed question ended, as a sentence; empty while it is open."""
-    if item.state is QuestionState.OPEN:
-        return ""
-    if item.last_verdict in ("allow", "deny"):
-        what = "let the call run" if item.last_verdict == "allow" else "denied the call"
-        return f"Nobody decided in time: the {item.last_actor} {what}"
-    if item.state is QuestionState.SUPERSEDED and (replaced := replaced_by(item.id)) is not None:
-        return f"{replaced.actor} changed arguments of this call, and people are asked about it as it is now"
-    if item.state is QuestionState.EXPIRED and item.asking.escalate_to:
-        return f"Nobody decided in time: the group {item.asking.escalate_to} was asked then"
-    if item.state is QuestionState.ANSWERED and item.last_actor:
-        if item.kind is QuestionKind.OUTCOME:
-            return f"{item.last_actor} {past(item.last_verdict)}"
-        return f"Already {past(item.last_verdict)} by {item.last_actor}"
-    if item.state is QuestionState.EXPIRED:
-        ruled = item.kind is QuestionKind.OUTCOME
-        return f"Nobody {'said' if ruled else 'answered'} in time, so the task failed"
-    return f"Closed without an answer: the task is {state_word(item.task_state)}"
 
 
 def _asked_anew(request: ConsoleRequest, item: InboxItem) -> int | None:
@@ -566,7 +455,7 @@ def _settled(
     if outcome in (AnswerOutcome.LATE, AnswerOutcome.TWICE, AnswerOutcome.UNKNOWN):
         tell = messages.info
         item = questions.find_question(request.caller, item.id)
-        words = f"{closed_words(item)}."
+        words = f"{cards.closed_words(item)}."
         if outcome is AnswerOutcome.TWICE:
             by_deputy = item.obstacle is Obstacle.DEPUTY
             words = "Your deputy has already decided this." if by_deputy else "You have already decided this."
@@ -591,10 +480,3 @@ def _ask(item: InboxItem, data: Any = None) -> Ask:
         return Ask(item.kind, words_of(item).form(item.params, data))
     except Invalid as error:
         return Ask("broken", None, problem=error.message)
-
-
-def _link(item: InboxItem) -> content.Link | None:
-    """The link of an elicitation in url mode, with the host that it really leads to; `None` for other questions."""
-    if item.params.get("mode") != "url":
-        return None
-    return content.link(str(item.params.get("url", "")))

@@ -60,3 +60,15 @@ def test_it_is_chosen_and_the_pages_are_usable_for_everybody(visits: Visits) -> 
     go(page, "/mails/stop/some-token")
     expect(page.get_by_text("This link ends no mails any more")).to_be_visible()
     assert look(page, "notifications-stop") == []
+
+
+def test_the_zone_of_the_browser_is_the_one_that_is_begun_with(visits: Visits) -> None:
+    page = visits.of("operator", timezone_id="America/Lima")
+    go(page, "/accounts/notifications/")
+    expect(page.get_by_label("Time zone")).to_have_value("America/Lima")
+    page.get_by_label("Address").fill("olga@example.com")
+    page.get_by_role("button", name="Save address").click()
+    expect(page.get_by_text("A mail to olga")).to_be_visible()
+    elsewhere = visits.of("operator", timezone_id="Europe/Berlin")
+    go(elsewhere, "/accounts/notifications/")
+    expect(elsewhere.get_by_label("Time zone")).to_have_value("America/Lima")

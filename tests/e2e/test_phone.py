@@ -26,7 +26,8 @@ PHONE: Final[dict[str, Any]] = {
 
 def top(found: Locator) -> float:
     """How far an element begins below the top of the screen, in CSS pixels."""
-    box = found.bounding_box()
+    # None while a hint has the element drawn anew.
+    box = wait_until(found.bounding_box, "an element on the page")
     assert box is not None
     return box["y"]
 

@@ -22,8 +22,8 @@ PATIENCE_SECONDS: Final = 15.0
 BEAT_SECONDS: Final = 0.5
 BEAT_SECONDS_EACH: Final = 0.02
 MOST_BEAT_SECONDS: Final = 15.0
-"""The longest beat, in seconds. A page fetches at most once in each beat: 0.5 s, or with more than 25 sockets in the
-process 20 ms for each, so that all pages together fetch 50 times a second."""
+"""A page fetches at most once in each beat. A beat lasts 0.5 s; with more than 25 sockets in the process it lasts 20 ms
+for each socket, but 15 s at most. So up to 750 pages together fetch at most 50 times a second."""
 STRANGER: Final = 4401
 LATER: Final = 1013
 """WebSocket close codes: 4401 if the browser is not signed in as a member, 1013 for "try again later" (IANA
@@ -64,7 +64,7 @@ class HintConsumer(AsyncJsonWebsocketConsumer):
             await self.channel_layer.group_discard(group, self.channel_name)
 
     async def standing(self, message: dict[str, Any]) -> None:
-        """A session of this person has ended: close the socket if that was the socket's own session."""
+        """Called when a session of this person has ended. Closes the socket if that was the socket's own session."""
         await self._person_or_close()
 
     async def _person_or_close(self) -> Person | None:

@@ -42,7 +42,7 @@ COALESCE_SECONDS = 0.2
 
 
 class Feeder:
-    """Rings the topics of hints in this process, and sends them to browsers.
+    """Rings the topics of hints in this process, and sends these topics to browsers.
 
     `on_newer` is called once, when a newer release has migrated the database to a schema with which this code does not
     work.
@@ -161,7 +161,7 @@ class Feeder:
             self._due.clear()
             left, self._left = self._left, set()
             news, self._news = self._news, defaultdict(set)
-            # First the check whether a socket may stay, so that a socket that may not gets no hints.
+            # A socket checks its session first, so that a socket whose session has ended gets no hints.
             said = [(group, {"type": "standing"}) for group in sorted(left)] + [
                 ("consoles" if tenant == "*" else f"tenant.{tenant}", {"type": "hints", "topics": sorted(topics)})
                 for tenant, topics in news.items()

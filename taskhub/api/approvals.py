@@ -43,7 +43,7 @@ class Strict(Schema):
 
 
 def _written_as_time(value: Any) -> Any:
-    # Pydantic takes seconds, as a number or a text, and true for 1.
+    # Pydantic alone would accept seconds, as a number or a text, and `true` as 1 second.
     if value is not None and not (isinstance(value, str) and _TIME.match(value)):
         raise ValueError("A time is a text as in RFC 3339, such as 2026-12-01T12:00:00Z")
     return value
@@ -108,7 +108,7 @@ class Refusal(Schema):
 
 
 class Bearer(AuthBase):
-    """A bearer token with the scope for approvals; the request's `Incoming` is what an operation gets."""
+    """Requires a bearer token with the scope for approvals, and puts the request's `Incoming` into `request.auth`."""
 
     openapi_type = "http"
     openapi_scheme = "bearer"
@@ -280,7 +280,7 @@ def refusal(status: int, code: str, message: str, *, field: str = "") -> HttpRes
 
 
 def refused(request: HttpRequest, error: Exception | type[Exception]) -> HttpResponse:
-    """The response to an error that a caller may be told about. Raises any other again."""
+    """The response to an error that a caller may be told about. Raises any other error again."""
     match error:
         case Unauthorized() | AuthenticationError():
             return _unauthorized(request, error.error if isinstance(error, Unauthorized) else "")
@@ -298,7 +298,7 @@ def refused(request: HttpRequest, error: Exception | type[Exception]) -> HttpRes
             first = error.errors[0]
             if first["loc"][0] == "body" and not request.body:
                 return refusal(400, "invalid", "The body is empty: a JSON object was expected.")
-            # A body's fields stand below its own name among the parameters.
+            # `loc` begins with the kind of the input. For a field of the body, the parameter `body` is named next.
             path = first["loc"][2 if first["loc"][0] == "body" else 1 :]
             message = str(first["msg"]).removeprefix("Value error, ")
             return refusal(422, "invalid", message, field=".".join(map(str, path)))

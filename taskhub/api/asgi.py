@@ -32,15 +32,15 @@ logger = logging.getLogger(__name__)
 
 
 class LeanRequest(ASGIRequest):
-    """Django's request object, whose own initialization runs only when an attribute is read that is not set here. Most
-    requests to `/mcp` read none, and the initialization, which copies every header, takes a tenth of the time of such a
-    request."""
+    """Django's request object. Django's own initialization, which copies every header, runs only when an attribute that
+    is not set here is read for the first time. Most requests to `/mcp` never need it, and it would take a tenth of
+    their time."""
 
     def __init__(self, scope: Scope, body: bytes) -> None:
         self.scope = scope
         self.method = scope["method"]
         self.body_bytes = body
-        # The value of `body`. Set here, or Django would compare its length with the limit for forms of the console.
+        # The value of `body`. Without it, Django would compare the length with the limit for forms of the console.
         self._body = body
 
     def __getattr__(self, name: str) -> Any:

@@ -24,7 +24,8 @@ _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 
 
 class Unauthorized(Exception):
-    """There is no token (`error` is empty), no valid one, or no header that can be parsed (AU-03, AU-05)."""
+    """The request has no token (`error` is empty), a token that is not valid (`invalid_token`), or a header that cannot
+    be parsed (`invalid_request`) (AU-03, AU-05)."""
 
     def __init__(self, error: str = "") -> None:
         super().__init__()
@@ -87,8 +88,8 @@ def scope_challenge(
 ) -> HttpResponse:
     """Add `WWW-Authenticate` to a 403: the scopes for which the client should ask (AU-04, AU-10). Returns `response`.
 
-    For a client of 2025 these are the granted scopes and the missing one, because it asks for exactly the
-    named scopes. For a client of 2026, only the missing one: it adds those that it has.
+    For a client of 2025 these are the `granted` scopes and the missing one, `scope`, because it asks for exactly the
+    scopes that are named. For a client of 2026 it is only the missing one: the client adds the scopes that it has.
     """
     needed = {scope} if is_stateless(version) else {scope, *granted}
     named = [name for name in SCOPES if name in needed]

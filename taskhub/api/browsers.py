@@ -10,7 +10,7 @@ from taskhub.api.guard import App, Receive, Scope, Send
 from taskhub.core.names import TASK_HEADER
 
 READABLE: Final = ("Mcp-Session-Id", "Retry-After", TASK_HEADER, "WWW-Authenticate")
-"""The response headers that scripts of such pages can read."""
+"""The response headers that scripts of pages of another site can read."""
 
 
 def for_browsers(app: App, path: str, origins: list[str]) -> App:

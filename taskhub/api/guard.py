@@ -50,7 +50,7 @@ class Guard:
     `probed`: exact paths that accept any Host; the guard replaces an unknown Host by one of `hosts`.
     `proxies`: how many proxies in front are trusted for the peer's address.
     `too_large`: makes the response to a body over `max_body` from the scope, the reason and the body's first and last
-    bytes (no last ones if the body did not arrive whole). If it returns `None`, the guard answers 413.
+    bytes (no last bytes if the body did not arrive whole). If it returns `None`, the guard answers 413.
 
     A WebSocket must have an `Origin` with its own host and scheme, as Django requires for the POST of a page.
     """
@@ -170,7 +170,8 @@ class Guard:
 
 
 class _Body:
-    """The part of a body that has arrived: all of it, or only its first and last bytes if it has more than `keep`."""
+    """The part of a body that has arrived: all of it, or only its beginning and end if it has more than `keep`
+    bytes."""
 
     __slots__ = ("_chunks", "_keep", "head", "over", "size", "tail", "whole")
 
@@ -178,7 +179,7 @@ class _Body:
         self.size = 0
         self.whole = False
         self.over = False
-        """Whether the body is larger than `keep`."""
+        """Whether the body has more than `keep` bytes."""
         self.head = self.tail = b""
         self._keep = keep
         self._chunks: list[bytes] = []
@@ -194,13 +195,13 @@ class _Body:
             self._chunks.clear()
 
     def content(self) -> bytes:
-        """The whole body so far; empty if it is larger than `keep`."""
+        """The whole body so far; empty if it has more than `keep` bytes."""
         return self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
 
 
 async def _read(receive: Receive, body: _Body) -> bool:
-    """Read the body to its end, or until `BODY_SECONDS` are over or a refused one exceeds `DRAIN_BYTES`. `False` if the
-    peer disconnected."""
+    """Read the body to its end. Stops early after `BODY_SECONDS`, or when a body that is too large exceeds
+    `DRAIN_BYTES`. Returns `False` if the peer disconnected."""
     try:
         async with asyncio.timeout(BODY_SECONDS):
             while not body.over or body.size <= DRAIN_BYTES:

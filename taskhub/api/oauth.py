@@ -49,7 +49,7 @@ OPEN_PATHS: Final = frozenset(
         DOCUMENT,
     }
 )
-"""The paths of these endpoints, which accept requests of any Origin; all other paths refuse foreign ones."""
+"""The paths of these endpoints, which accept requests of any Origin; all other paths refuse foreign origins."""
 
 REFUSED: Final = "oauth_refused"
 REGISTERED: Final = "oauth_registered"
@@ -62,8 +62,8 @@ View = Callable[..., Any]
 
 
 def open_to_browsers(*methods: str, when: Callable[[], bool] = lambda: True) -> Callable[[View], View]:
-    """A decorator of views that scripts of any origin may call: the view gets no cookies and an anonymous
-    user, preflights are answered, and any origin may read the responses. 404 unless `when()`."""
+    """A decorator of views that scripts of any origin may call: the view gets no cookies and an anonymous user,
+    preflights are answered, and any origin may read the responses. 404 while `when()` is false."""
 
     def decorate(view: View) -> View:
         @csrf_exempt

@@ -33,7 +33,7 @@ MOST_WAITING = 1_000
 PATIENCE_SECONDS = 15.0
 """The most seconds that a request waits for a lane."""
 HURRY_SECONDS = 1.5
-"""The most seconds for a request to a path of `hurried`, to wait for a lane and run in it."""
+"""The most seconds that a request to a path of `hurried` may take, the wait for a lane included."""
 BLOCK_BYTES = 65_536
 """The size of the parts in which a streamed response is made and sent."""
 
@@ -43,7 +43,7 @@ Refusal = Callable[[HttpRequest, Exception], HttpResponse]
 
 @dataclass(slots=True)
 class _Answer:
-    """A response to be sent: `body` is sent first, then the parts of `more` if it is streamed."""
+    """A response to be sent: first `body`, then, if the response is streamed, the parts of `more`."""
 
     response: HttpResponseBase
     body: bytes

@@ -46,7 +46,7 @@ class Rest:
             response = await self._response(request)
         except asyncio.CancelledError:
             return  # the client has disconnected
-        except Exception as error:  # noqa: BLE001 - told in JSON, and logged
+        except Exception as error:  # noqa: BLE001 - the client is told in JSON, and it is logged
             response = _told(request, error)
         await send_whole(Reply(response.content, response.status_code, dict(response.items())), send)
 

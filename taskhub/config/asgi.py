@@ -1,5 +1,5 @@
 """The ASGI application: guard, then the lean endpoint, then Django and the console's socket."""
-# ruff: noqa: E402 - apps must be loaded before what needs their models is imported
+# ruff: noqa: E402 - apps must be loaded before modules that need their models are imported
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RATE_SECONDS = 5.0
-"""A client may send, in one burst, the requests and bytes that its rates allow in so many seconds."""
+"""A client may send, in one burst, the requests and bytes that its rates allow in this many seconds."""
 MOST_WAITING = 5_000
 """The most calls of /mcp that wait for a lane in one process, and the most that wait in each kind of batch."""
 PATIENCE_SECONDS = 7.0
@@ -229,8 +229,8 @@ class Application:
             self.stop()
 
     async def _begin_in_place(self, feeder: Feeder) -> None:
-        """Run plain calls in this process from now on. What that needs, the client side of MCP, is loaded beside the
-        first requests: it takes longer than all else of a start, and 20 MB."""
+        """Run plain calls in this process from now on. The code for that, with the client side of MCP, is imported
+        while the first requests are served: importing it takes 20 MB, and longer than the rest of the start."""
         loaded = await asyncio.to_thread(importlib.import_module, "taskhub.worker.in_place")
         if self.hub.closing.is_set():
             return

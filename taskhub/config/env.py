@@ -41,7 +41,7 @@ SESSION: Final = {
 
 
 def text(name: str, default: str, about: str) -> str:
-    """The variable's value, or `default`."""
+    """The value of the variable `name`, or `default` if it is not set. `about` says what it is for (`VARIABLES`)."""
     VARIABLES[name] = about
     return os.environ.get(name, default)
 
@@ -161,8 +161,9 @@ def smtp(name: str, value: str) -> dict[str, Any]:
 
 
 def slack(bot: str, app: str, api_url: str, public_url: str) -> None:
-    """Check what is set for Slack. Raises `ImproperlyConfigured` for one token without the other, for what is no such
-    token, for an address of the API that is not encrypted unless it is of this machine, and without `public_url`."""
+    """Check the settings for Slack, unless neither token is set. Raises `ImproperlyConfigured` if only one token is
+    set, if a token is none of Slack's, if `api_url` is neither https nor on this machine, or if `public_url` is
+    empty."""
     named = {"TASKHUB_SLACK_BOT_TOKEN": (bot, "xoxb-"), "TASKHUB_SLACK_APP_TOKEN": (app, "xapp-")}
     if not (bot or app):
         return
@@ -183,8 +184,9 @@ _SERVICE: Final = re.compile(r"([a-z][a-z0-9-]{0,19})=([a-z][a-z0-9]*://\S+)")
 
 
 def apprise(name: str, value: str, public_url: str) -> dict[str, str]:
-    """The services in `name=URL name=URL`, by name: URLs of Apprise in which `{to}` stands for a person's own part.
-    Raises `ImproperlyConfigured` for anything else; the message does not repeat the URL, which may have a token."""
+    """The services that `value` lists as `name=URL name=URL`: by name, the URL of Apprise, in which `{to}` stands for a
+    person's own part. Raises `ImproperlyConfigured` for anything else; the message does not repeat the URL, which may
+    have a token."""
     found: dict[str, str] = {}
     for number, word in enumerate(value.split(), 1):
         service = _SERVICE.fullmatch(word)

@@ -39,7 +39,7 @@ if SECRET_KEY or env.source("SECRET_KEY") != "SECRET_KEY":
 elif (_made := _data_file("secret_key")) is not None:
     SECRET_KEY = env.key(_made, str(DATA_DIR / "secret_key"))
 else:
-    # With an empty key, commands that need no secrets still work; everything that signs refuses it.
+    # With an empty key, commands that need no secrets still work; everything that signs refuses an empty key.
     SECRET_KEY = "unset-" + "x" * 50 if DEBUG else ""
 
 PUBLIC_URL = env.text("PUBLIC_URL", "", "The address people and clients use, such as https://hub.example.com")
@@ -329,13 +329,13 @@ ACCOUNT_FORMS = {
 }
 MFA_ADAPTER = "taskhub.domain.people.factors.SealedFactors"
 MFA_FORMS = {"authenticate": "taskhub.console.forms.people.SignInCode"}
-MFA_TOTP_TOLERANCE = 1  # the code of the 30 seconds before, and that of a clock that is ahead
+MFA_TOTP_TOLERANCE = 1  # also accepts the code of the 30 seconds before, and of the 30 seconds after
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_LOGOUT_ON_GET = False
 ACCOUNT_RATE_LIMITS = {
     "login_failed": "10/15m/ip,10/15m/key",
-    "change_password": "10/15m/user",  # tries since the last that did
+    "change_password": "10/15m/user",  # tries since the last change of the password
     "oauth_refused": "60/m/ip",  # refusals by the token endpoint
     "oauth_registered": "20/h/ip",
 }

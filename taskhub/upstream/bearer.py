@@ -30,8 +30,9 @@ class Bearer:
         fresh: Callable[[Access], bool],
         refuse: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
-        """`get` returns a valid token other than the given one; `fresh` says whether a token is still valid. `refuse`
-        is called with a new token that the server refuses: it marks the grant and raises `NeedsAuthorization`."""
+        """`get` gets the token that the server refused, empty if there is none, and returns another, valid token.
+        `fresh` says whether a token is still valid. `refuse` is called with a new token that the server refuses; it
+        marks the grant and raises `NeedsAuthorization`."""
         self._get = get
         self._fresh = fresh
         self._refuse = refuse
@@ -108,8 +109,8 @@ class Bearer:
 
 
 def _same_origin(server: httpx2.URL, asked: httpx2.URL) -> bool:
-    """Whether both addresses have the same origin, or differ only by https instead of http: the SDK follows redirects
-    to these."""
+    """Whether both addresses have the same origin, or `asked` has https instead of http. The SDK follows a redirect to
+    https."""
     if (server.scheme, server.host, server.port) == (asked.scheme, asked.host, asked.port):
         return True
     upgraded = (server.scheme, server.port, asked.scheme, asked.port) == ("http", None, "https", None)

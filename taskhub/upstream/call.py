@@ -76,15 +76,15 @@ class _Round:
 
 
 _NO_SESSIONS_RESULT: Final = (types.INTERNAL_ERROR, "Handler returned an invalid result")
-"""The error of a server made with the SDK, if its tool returns questions (`InputRequiredResult`) in a version without
-them. It converts everything else that a tool returns. A tool that asks questions expects to be called again, so the
-call can be repeated."""
+"""Code and message with which a server made with the SDK answers a call if its tool returns questions
+(`InputRequiredResult`) and the version of MCP has no such result. The error means nothing else, because such a server
+converts everything else that a tool returns. The call can be repeated: a tool that asks questions expects it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Again:
-    """The tool is to be called again with `state`, without answers. `None`: call it again at once and without a
-    session, because in a session the server could not send the tool's questions."""
+    """The tool is to be called again with `state`, without answers. `None`: call it again at once, in another way that
+    is known now: without a session, in which the server could not send the tool's questions, or as a task."""
 
     state: str | None
 
@@ -204,7 +204,7 @@ async def _lent(pool: Pool, profile: Profile, claim: Claim) -> AsyncIterator[Con
 async def _carried(
     pool: Pool, connection: Connection, claim: Claim, given: _Round, bound: Bound, say: Callable[[LogLine], None]
 ) -> CallOutcome | _Again:
-    """The outcome of the call by this connection. Raises only if the connection cannot be used any more."""
+    """The outcome of the call, made through this connection. Raises only if the connection cannot be used any more."""
     if why := connection.lost_before:
         connection.lost_before = ""
         say(LogLine("warning", words("state_lost", claim.server_name, why)))
@@ -277,7 +277,8 @@ async def _answer(
 
 
 def _by_choice(pool: Pool, connection: Connection) -> bool:
-    """Whether the server has a session only because its caller has one."""
+    """Whether the connection has a session only because the caller's revision has sessions: the server also speaks
+    without."""
     if pool.target.transport == "stdio" and not pool.sessions.shared:
         return False  # a client's process speaks one era only
     return connection.profile.sessions and not connection.modern and pool.eras.last is Era.STATELESS
@@ -309,7 +310,8 @@ async def _call(
         say(LogLine("progress", connection.hide(message or ""), progress=progress, total=total))
 
     assert connection.client is not None
-    # `Any`, because the SDK's types for both are narrower than the protocol's. It validates the request that it builds.
+    # `Any`, because the SDK's types of answers and `_meta` are narrower than the protocol's. The request is validated
+    # when it is built.
     answers: Any = given.answers if connection.modern else None
     meta: Any = {**claim.trace, "progressToken": token_of(claim)} if as_task else claim.trace or None
     session = connection.client.session
@@ -345,8 +347,8 @@ async def _call(
 async def finished(
     pool: Pool, lend: Lend, claim: Claim, body: dict[str, Any], say: Callable[[LogLine], None]
 ) -> CallOutcome:
-    """The outcome for the result `body` of a call. `lend` as for `_translated`. Raises `ValidationError` if it is no
-    result of a tool."""
+    """The outcome for the result `body` of a call. `lend` as for `_translated`. Raises `ValidationError` if `body` is
+    no result of a tool."""
     result = types.CallToolResult.model_validate(body, by_name=False)
     body = {name: value for name, value in body.items() if name != "resultType"}
     clean = jsonx.repaired(body)

@@ -36,7 +36,7 @@ class Bound:
     roots: bool = False
     """Whether the caller has roots. If not, a request for roots is refused, since people could only guess them."""
     sampling: frozenset[str] | None = None
-    """The parts of sampling that the caller can serve, or people for it; `None` for no sampling at all."""
+    """The parts of sampling that the caller, or people instead of it, can serve; `None` for no sampling at all."""
     elicitation: frozenset[str] | None = FORMS_AND_LINKS
     """The modes of elicitation that can be served, mostly by people; `None` for no elicitation at all."""
     context_id: int = 0
@@ -107,7 +107,7 @@ class Bound:
 
 CALL: ContextVar[Bound | None] = ContextVar("taskhub_upstream_call", default=None)
 """The call for which the running code sends or receives. The SDK's HTTP client handles what arrives in the response of
-a call in the context of that call; for messages of a command it is not set."""
+a call in the context of that call. For messages of a command, `CALL` is not set."""
 
 
 class Calls:
@@ -147,9 +147,10 @@ class Calls:
     def asking(self, task: str, newest: int, number: types.RequestId | None = None) -> Bound | types.ErrorData:
         """The call that a request of the server belongs to, or why there is none.
 
-        If the request names the server's `task`, or the `number` of a request of the hub, that decides. A command often
-        names neither. Then it is the latest call without an open question, among those up to `newest`, the last call
-        that had begun when the request came.
+        If the request names the server's `task`, or the `number` of a request of the hub, that decides; otherwise the
+        call for which the running code receives (`CALL`). A request of a command often has none of these. It belongs to
+        the latest call without an open question, of the calls with a place up to `newest`: later calls began after the
+        request came.
         """
         if task and (named := next((call for call in self._running if call.task == task), None)) is not None:
             return named
@@ -167,8 +168,9 @@ class Calls:
         return next((call for call in reversed(running) if not call.asking), running[-1])
 
     def concerned(self, number: types.RequestId | None = None) -> Sequence[Bound]:
-        """The calls that a log line of the server may be about. If the line names the request `number`, only its call;
-        else none if calls of several clients are running."""
+        """The calls that a log line of the server may be about: only the call of the request `number` if the line names
+        one, or the call for which the running code receives (`CALL`). For any other line these are all running calls,
+        but none if they belong to several clients."""
         if number is not None:
             return () if (named := self._named(number)) is None else (named,)
         known = CALL.get()

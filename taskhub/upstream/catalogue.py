@@ -109,7 +109,7 @@ class Watcher:
         """Whether to make a new connection, on which the server is asked again which eras it speaks."""
 
     def refresh(self) -> None:
-        """List the server again soon. Thread-safe."""
+        """List the server again soon. Does nothing before `run` has begun. Thread-safe."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self.changed.set)
 
@@ -222,7 +222,7 @@ class Watcher:
                 self._on_snapshot(snapshot)
                 self._pause = FIRST_PAUSE  # not before: a server may accept a connection, and end when it is listed
                 if lost:
-                    # While there was no connection, changes were not announced, so any of these may have changed.
+                    # Without a connection no changes were announced, so any of these resources may have changed.
                     self._on_updated(frozenset(lost))
                     lost.clear()
                 await asyncio.sleep(LOOK_SECONDS)
@@ -241,8 +241,8 @@ class Watcher:
                 following.cancel()
 
     async def _snapshot(self, connection: Connection) -> Snapshot | None:
-        """List the server; `None` if it took too long while a call was running, so it should be tried again. Raises
-        `TimeoutError` if none was."""
+        """List the server. If that takes too long, returns `None` while a call is running, so that it is tried again,
+        and raises `TimeoutError` otherwise."""
         try:
             async with asyncio.timeout(SNAPSHOT_SECONDS):
                 return await take_snapshot(connection)
@@ -372,9 +372,9 @@ def _add(found: dict[str, Listed], tool: Listed) -> None:
 
 
 def vetted(definition: Any, *, modern: bool = False, unfit: str = "") -> Listed:
-    """A tool's record for the database. If it is rejected, so that clients never see it, `rejected` says why; `unfit`
-    is the SDK's reason. A tool of a `modern` server is rejected if its annotations for headers are invalid (B26-25);
-    older servers do not use them."""
+    """A tool's record for the database. If the tool is rejected, clients never see it, and the field `rejected` says
+    why. `unfit`: why the SDK would refuse `definition`; empty if it would not. A tool of a `modern` server is rejected
+    if its annotations for headers are invalid (B26-25); older servers do not use them."""
     definition = jsonx.repaired(definition) if isinstance(definition, dict) else {}
     name = str(definition.get("name", ""))
     hint = _member(definition, "_meta").get(MODE_HINT)

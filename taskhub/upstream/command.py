@@ -32,12 +32,12 @@ FLUSH_SECONDS: Final = 0.5
 STRAY_BYTES: Final = 32 * 1_048_576
 """The most bytes a second that are read of output that is not messages. A process that writes more has to wait."""
 STRAY_LINE: Final = 16_384
-"""A line counts as this many bytes more than its length."""
+"""A line that is not a message counts as this many bytes more than its length (`STRAY_BYTES`)."""
 STRAY_SECONDS: Final = 2.0
 
 _CHUNK: Final = 65_536
 _BEGINNING: Final = 256
-"""A line is taken for a message only if its first non-space character is within so many bytes."""
+"""A line is taken for a message only if its first non-space character is within this many bytes."""
 _GONE: Final = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream, OSError)
 
 Heard = SessionMessage | Exception
@@ -63,7 +63,7 @@ async def command_streams(
         cwd=directory or None,
         start_new_session=True,
     )
-    # No await before the group, or the process would be left behind if this task is cancelled here.
+    # No `await` before the task group: if this task were cancelled there, the process would be left behind.
     assert process.stdin is not None
     assert process.stdout is not None
     heard, read = anyio.create_memory_object_stream[Heard](0)
@@ -140,7 +140,7 @@ async def _end(process: Process) -> None:
         await _ended(process)
     with suppress(*_GONE):
         await process.stdout.aclose()
-    # Processes that it started may hold the pipes open, and with them asyncio's transport.
+    # Processes that this process started may hold its pipes open. Then asyncio's transport would stay open too.
     transport = getattr(getattr(process, "_process", None), "_transport", None)
     if transport is not None:
         with suppress(PermissionError):  # raised by Python up to 3.12 for a process of another user

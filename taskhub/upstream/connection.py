@@ -77,9 +77,9 @@ R = TypeVar("R", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The client capabilities that a connection declares to the server. Elicitation nearly always, because people can
-    answer in the console. Sampling and roots only if the caller declared them, so that a tool learns if there is no
-    model; sampling also if the tool's policy lets people answer."""
+    """The client capabilities that a connection declares to the server. Elicitation is declared nearly always, because
+    people can answer in the console. Sampling and roots are declared only if the caller declared them, so that a tool
+    learns if there is no model. Sampling is also declared if the tool's policy lets people answer."""
 
     sampling: frozenset[str] | None = None
     """Which of the parts `tools` and `context` of sampling are declared; `None` if sampling is not declared at all."""
@@ -300,8 +300,8 @@ class Connection:
 
     async def _answer(self, context: Any, kind: QuestionKind, params: Any, shape: type[R]) -> R | types.ErrorData:
         """Answer a request that an older server makes during a call; people or the client give the answer while the
-        call waits. If that call ends first, the request came from another call of the same client, and is given to
-        that."""
+        call waits. If that call ends first, the request came from another call of the same client, and is given to that
+        other call."""
         body = {} if params is None else params.model_dump(by_alias=True, mode="json", exclude_none=True)
         body.pop("_meta", None)
         meta = context.meta or {}
@@ -466,11 +466,12 @@ async def _transport(target: Target, era: Era, hooks: _Hooks) -> AsyncIterator[t
 
 
 def _on_session(hooks: _Hooks, era: Era) -> Callable[[httpx2.Response], Awaitable[None]]:
-    """A response hook that reports that the server has sessions, or that it no longer knows the session. In that case
-    it passes the method of the message that the server refused, or an empty string if the server may have handled it.
+    """A response hook that reports that the server has sessions, or that it no longer knows the session.
+    `hooks.on_forgotten` gets the method of the message that the server refused for that reason, or an empty string if
+    the server may have handled the message.
 
-    The status should be 404 (B25-06), but some servers send 400. A body with the id of the request is an answer to the
-    request, but some servers send that for an unknown session too.
+    The status for an unknown session should be 404 (B25-06), but some servers send 400. A body with the id of the
+    request is an answer to the request, but some servers send such a body for an unknown session too.
     """
 
     async def look(response: httpx2.Response) -> None:

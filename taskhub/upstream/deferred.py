@@ -42,8 +42,8 @@ POLL_SECONDS: Final = 10.0
 """The longest that a server may take for one poll."""
 
 FIRST_MS: Final = 100
-"""Milliseconds until the first poll, and until the first one after an answer was sent. Then twice as long each time, up
-to the interval that the server asks for, so that a short task is not held up by it."""
+"""Milliseconds until the first poll, and until the first one after an answer was sent. Each further pause is twice as
+long, up to the interval that the server asks for. So the result of a short task need not wait for a whole interval."""
 
 LONGEST_MS: Final = 5_000
 """The most milliseconds between two polls if the server does not ask for an interval."""
@@ -63,7 +63,8 @@ _UNKNOWN: Final = frozenset({types.INVALID_PARAMS, types.METHOD_NOT_FOUND, -3200
 
 @dataclass(frozen=True, slots=True)
 class GoesOn:
-    """The server's task is not over. `message` is its own, empty if it has none."""
+    """The server's task is not over. `message`: the server's message about it, empty if there is none. `delay_ms`:
+    milliseconds until the next poll. `poll_ms`: the pause from which `next_ms` computes the one after that."""
 
     status: str
     message: str
@@ -127,7 +128,7 @@ class _TaskRequest(types.Request[dict[str, Any], str]):
 
 
 def is_spent(taken: Poll) -> bool:
-    """Whether the call has run for as long as its tool may."""
+    """Whether the call has run for as long as its tool may. Never while the server's task waits for answers."""
     return taken.ran_seconds >= taken.claim.run_seconds and taken.status != "input_required"
 
 
@@ -208,8 +209,8 @@ async def _poll(pool: Pool, taken: Poll, say: Callable[[LogLine], None]) -> Poll
 
 
 async def _ended_late(pool: Pool, taken: Poll, say: Callable[[LogLine], None]) -> PollOutcome:
-    """The outcome of a call that has run for too long and whose task the server was asked to cancel. It is the result
-    if the task had completed since the last poll."""
+    """The outcome of a call that has run for too long and whose task the server was asked to cancel. The outcome is the
+    result if the task had completed since the last poll."""
     with contextlib.suppress(MCPError, TaskHubError, ValidationError):
         body = await _told(pool, taken, say)
         if body.get("status") == "completed":
@@ -259,7 +260,7 @@ async def _input_required(pool: Pool, taken: Poll, body: dict[str, Any]) -> Poll
     if not isinstance(requests, dict) or not requests:
         return Ended(broken("its task asked for input without a question"), "failed")
     if taken.open_keys.isdisjoint(requests) and taken.open_keys and has_sessions(taken.revision):
-        return AsksNoMore(taken.message)  # the stream was lost; the server asks again on the next
+        return AsksNoMore(taken.message)  # the stream was lost; the server asks again on the next stream
     given = {key: taken.answers[key] for key in requests if key in taken.answers}
     errors = {key: taken.errors[key] for key in requests if key in taken.errors}
     if given or errors:

@@ -1,4 +1,4 @@
-"""Connects to a server one step at a time, so that a person sees at which of them it fails."""
+"""Connects to a server one step at a time, so that a person sees at which step it fails."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ MCP_SECONDS: Final = 40.0
 """Seconds for agreeing on a revision. Longer than `CONNECT_SECONDS`, because a command may be started twice."""
 TOOLS_SECONDS: Final = 30.0
 HUNG_SECONDS: Final = 50.0
-"""The test is given up if no step has ended for so many seconds, or for as long as agreeing on a revision may take. It
-may hang because a `python:` server can block the event loop."""
+"""The test is given up if no step has begun or ended for this many seconds, or for 10 seconds more than agreeing on a
+revision may take, if that is longer. It may hang because a `python:` server can block the event loop."""
 MAX_WORDS: Final = 300
 
 HUNG: Final = "it holds up the thread that it runs in"
@@ -59,8 +59,8 @@ class _Failed(Exception):
 
 
 def diagnosed(target: Target) -> Iterator[Step]:
-    """The steps to a connection, each as soon as it has ended, up to the first that fails. They run in a thread of
-    their own, and close the connection at the end."""
+    """The steps to a connection, each as soon as it has ended. A step that fails is the last one. The steps run in a
+    thread of their own, in which the connection is closed after the last step."""
     news: queue.SimpleQueue[Step | str | None] = queue.SimpleQueue()
 
     def run() -> None:
@@ -99,7 +99,7 @@ class Diagnosis:
         self.tell = tell
 
     async def run(self) -> None:
-        """Do the steps, up to the first that fails, and close the connection."""
+        """Do the steps until one fails, then close the connection."""
         connection = Connection(self.target, Profile())
         try:
             if self.target.unusable:

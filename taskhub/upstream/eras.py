@@ -97,7 +97,8 @@ class _UnusableError(Exception):
 
 
 async def discover(session: ClientSession) -> None:
-    """Ask what the server speaks, and agree on the version. Raises what `unmade` explains."""
+    """Ask what the server speaks, and agree on the version. Raises any error; `unmade` turns it into an
+    `Unavailable`."""
     try:
         session.adopt(await session.send_request(types.DiscoverRequest(), types.DiscoverResult))
     except (ValidationError, RuntimeError) as error:

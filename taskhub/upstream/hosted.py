@@ -36,7 +36,7 @@ LEAST_TTL_MS: Final = 1_000
 MOST_TTL_MS: Final = 86_400_000
 """The most milliseconds that a task is kept, and the `ttl` if the server names none."""
 POLL_MS: Final = 1_000
-"""The milliseconds between two polls that the server is asked to keep."""
+"""The pause between two polls that the server is asked to make, in milliseconds."""
 
 RELATED: Final = "io.modelcontextprotocol/related-task"
 """The member of `_meta` that names the task that a message belongs to."""
@@ -246,7 +246,7 @@ class Hosting:
         meta = parsed.params.meta if parsed.params else None
         task.work = asyncio.create_task(self._run(task, request.method, Origin(meta, request.id), parsed.params))
         task.expiry = asyncio.get_running_loop().call_later(ttl_ms / 1000, self._forget, task)
-        await asyncio.sleep(0)  # after this, a question that nobody can answer has been refused, and makes no task
+        await asyncio.sleep(0)  # lets `_run` begin: if it finds that nobody can answer, no task is made
         if isinstance(task.outcome, types.ErrorData):
             self._forget(task)
             raise _RefusedError(task.outcome)

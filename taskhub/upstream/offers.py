@@ -38,12 +38,12 @@ _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 class Verbatim(RootModel[dict[str, Any]]):
-    """A result as the server sent it. The SDK has validated it for its revision; its own models would drop unknown
-    members."""
+    """A result as the server sent it. The SDK has validated it against the server's revision. The SDK's models would
+    drop unknown members."""
 
 
 async def list_offers(session: ClientSession, kind: OfferKind) -> list[ListedOffer]:
-    """The offers in all pages of one list, at most `MAX_OFFERS`. Raises `MCPError` or `ValidationError`, as the SDK."""
+    """The offers in all pages of one list, at most `MAX_OFFERS`. Raises `MCPError` or `ValidationError`."""
     found: dict[str, ListedOffer] = {}
     cursor = None
     member, name = _MEMBER[kind]
@@ -71,8 +71,9 @@ def _request(kind: OfferKind, cursor: str | None) -> Any:
 
 
 def vetted_offer(kind: OfferKind, definition: Any, name: str, unfit: str = "") -> ListedOffer:
-    """An offer's record for the database. If it is rejected, so that clients never see it, `rejected` says why; `unfit`
-    is the SDK's reason."""
+    """An offer's record for the database. If the offer is rejected, clients never see it, and the field `rejected` says
+    why. `name`: the member of `definition` with the offer's name or uri. `unfit`: why the SDK would refuse
+    `definition`; empty if it would not."""
     definition = jsonx.repaired(definition) if isinstance(definition, dict) else {}
     digest = hashlib.sha256(jsonx.canonical(definition)).hexdigest()
     key = str(definition.get(name, ""))

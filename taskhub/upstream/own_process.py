@@ -34,7 +34,8 @@ _REQUEST: ContextVar[types.RequestId | None] = ContextVar("request", default=Non
 
 
 def as_command(target: str) -> str:
-    """The command that serves the object of a `python:` server. Its import path is that of this process."""
+    """The command that serves the object of a `python:` server. The import path of the command is that of this
+    process."""
     given = [Path(path) for name, path in sysconfig.get_paths().items() if name.endswith(("stdlib", "lib"))]
     paths = [Path(path).absolute() for path in sys.path if path and Path(path).exists()]
     own = [str(path) for path in paths if path not in given and path.parent not in given]

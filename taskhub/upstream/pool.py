@@ -39,9 +39,9 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 ABLE = Profile(sampling=frozenset({"tools"}), roots=True)
-"""The capabilities declared on a connection that serves all callers. Those that neither a caller nor people for it can
-serve are left out of its calls, or requests for them are refused (`Bound`). Without sampling's `context`, which people
-cannot give."""
+"""The capabilities declared on a connection that serves all callers. Those that neither a caller nor people can serve
+are left out of that caller's calls, or the server's requests for them are refused (`Bound`). The part `context` of
+sampling is not declared, because people cannot give it."""
 
 
 class Pool:
@@ -250,8 +250,8 @@ class Pool:
     @asynccontextmanager
     async def look(self, profile: Profile, context_id: int | None = None) -> AsyncIterator[Connection]:
         """Lend a connection for a request that depends on no state; if possible, it is the client's session. Without
-        `context_id`, for listing the server: a session that no client has used, unless clients share one. Raises as
-        `borrow` does."""
+        `context_id`, which is for listing the server, a session is one that no client uses, unless clients share it.
+        Raises as `borrow` does."""
         if profile.sessions not in self._with_session:
             async with self.borrow(profile, context_id or 0) as connection:
                 yield connection
@@ -268,7 +268,7 @@ class Pool:
         self._belongs(connection)
 
     def _belongs(self, connection: Connection) -> bool:
-        """Whether the connection may serve one client only."""
+        """Whether only one client may use the connection. Notes for an HTTP server whether it has sessions."""
         sessions = connection.profile.sessions
         if self.target.transport == "http":
             self._with_session.discard(sessions)
@@ -300,9 +300,9 @@ class Pool:
     async def of_task(
         self, context_id: int, revision: str, session_id: str, *, roots: bool = False
     ) -> AsyncIterator[Connection]:
-        """As `shared`, for requests about a task that the server made in the session `session_id`, which another worker
-        may have opened. As `shared` exactly if `session_id` is empty or the server no longer knows that session
-        (`session_lost`)."""
+        """A connection for requests about a task that the server made in the session `session_id`. If another worker
+        opened that session, it is resumed here. Does the same as `shared` if the session is the client's own in this
+        worker, if `session_id` is empty, or if the server no longer knows the session (`session_lost`)."""
         if not session_id or self.session_lost(session_id) or self.sessions.has(context_id, session_id):
             async with self.shared(context_id, revision, roots=roots) as connection:
                 yield connection

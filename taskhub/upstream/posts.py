@@ -50,7 +50,7 @@ nobody can tell whether a request that was sent at that moment has run."""
 _MAX_HEADER: Final = 65_536
 """The most bytes of one header of a response."""
 _WHOLE: Final = 1_048_576
-"""Requests up to so many bytes are handed to aiohttp in one piece."""
+"""Requests of up to this many bytes are handed to aiohttp in one piece."""
 _REFUSED: Final = frozenset({types.UNSUPPORTED_PROTOCOL_VERSION, types.HEADER_MISMATCH})
 _OTHER_WORDS: Final = "Failed to parse JSON response: 1 validation error"
 """The beginning of the SDK's message for a response that is no JSON-RPC message (`upstream.refusals`)."""
@@ -62,7 +62,7 @@ class UnconnectedError(Exception):
 
 class RefusedError(Exception):
     """The server refused the request because of its revision, its headers or its address, so the call did not run. Make
-    it through the SDK's client, which finds the right ones."""
+    the call through the SDK's client, which finds the right revision, headers and address."""
 
 
 class Posts:
@@ -79,7 +79,7 @@ class Posts:
         self._address = URL(f"{url.scheme}://{url.netloc.decode()}{url.raw_path.decode()}", encoded=True)
         self._http: aiohttp.ClientSession | None = None
         self._busy: Counter[aiohttp.ClientSession] = Counter()
-        """The running calls of each session."""
+        """The number of running calls of each `aiohttp.ClientSession`."""
         self._secrets = target.secrets()
         self._refusals = HttpRefusals(self._secrets, oauth=target.bearer is not None)
         self._numbers = itertools.count(1)
@@ -328,7 +328,7 @@ def _decoded(text: str | bytes) -> Any:
 
 
 def _response(found: Any) -> dict[str, Any] | None:
-    """`found` if it is a JSON-RPC response with a result or an error of the right shape."""
+    """`found` if it is a JSON-RPC response with a result or an error of the right shape; else `None`."""
     if not isinstance(found, dict) or found.get("jsonrpc") != "2.0" or "method" in found:
         return None
     error = found.get("error")

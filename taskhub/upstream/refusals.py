@@ -43,7 +43,7 @@ MAX_LATER: Final = 60.0
 """The most seconds that the hub waits because of a `Retry-After`."""
 
 _UNRUN: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
-"""Statuses that mean that the request was not handled, because a token is needed or it came too early."""
+"""Statuses that mean that the request was not handled, because a token is needed or the request came too early."""
 _UNKNOWN: Final = (HTTPStatus.BAD_GATEWAY, HTTPStatus.GATEWAY_TIMEOUT, 520, 524)
 """Statuses of a gateway that passed the request on but got no usable answer. 520 and 524 are Cloudflare's."""
 
@@ -78,7 +78,8 @@ logging.getLogger("mcp.client.streamable_http").addFilter(lambda record: not _TO
 
 @dataclass(frozen=True, slots=True)
 class HttpRefusal:
-    """A response that did not come from an MCP server. It is put into the `data` of the `MCPError` for the request."""
+    """A response that did not come from an MCP server. It is put into the `data` of the `MCPError` for the request.
+    `told`: the status, the challenge and an unexpected content type, as text for people."""
 
     status: int
     told: str

@@ -41,7 +41,7 @@ async def run_relay(pool: Pool, claim: RelayClaim) -> RelayOutcome:
     """Make the request and return the outcome. Whatever the server does becomes an outcome, never an exception. If the
     connection is lost, the request is made once more, because a relay changes nothing."""
     again = claim.params.get("responses") is not None or claim.params.get("state") is not None
-    # Answers to an earlier round can be sent without a session only.
+    # Answers to questions of an earlier round can only be sent without a session.
     profile = pool.fitted(Profile.of(claim.capabilities, revision="" if again else claim.params.get("revision", "")))
     try:
         async with asyncio.timeout(claim.seconds):
@@ -86,7 +86,7 @@ async def _made(target: Target, connection: Connection, claim: RelayClaim) -> Re
 
 def _request(claim: RelayClaim, *, modern: bool) -> Any:
     params = claim.params
-    # `Any`, because the SDK's types are narrower than the protocol's. It validates the request that it builds.
+    # `Any`, because the SDK's types are narrower than the protocol's. The request is validated when it is built.
     round_: dict[str, Any] = {"_meta": params.get("trace") or None}
     if modern:
         round_ |= {"input_responses": usable(params.get("responses")), "request_state": params.get("state")}

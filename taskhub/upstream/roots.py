@@ -38,9 +38,9 @@ class Roots:
         """Requests that have no answer yet."""
 
     async def asked(self, answer: Callable[[], Awaitable[R]]) -> R | types.ErrorData:
-        """Answer a request by `answer`, which needs a running call, because its caller has the roots. Many servers ask
-        as soon as they are connected; then wait for the call for which the session was opened. `NOBODY` if there is no
-        call."""
+        """Answer a request of the server with the result of `answer`. Returns `NOBODY` if no call is running, because
+        the caller of a call has the roots. Many servers ask as soon as they are connected; such a request waits for the
+        call for which the connection was made."""
         this = asyncio.current_task()
         assert this is not None
         self._open.add(this)
@@ -52,10 +52,10 @@ class Roots:
             self._open.discard(this)
 
     async def given(self, ping: Callable[[], Awaitable[Any]]) -> None:
-        """Before the first call of a session whose client has roots: if the server asked for them when it was
+        """Before the first call of a session whose client has roots: if the server asked for roots when it was
         connected, wait until it has them, `GIVEN_SECONDS` at most. Clients without a hub, too, answer before they call.
-        A `ping` makes sure that such a request has arrived, because the server sends it before its answer to the
-        `ping`."""
+        A `ping` makes sure that the server's request has arrived, because the server sends that request before its
+        answer to the `ping`."""
         if self._given.is_set():
             return
         async with self._turn:

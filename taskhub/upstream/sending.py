@@ -25,19 +25,20 @@ SESSION_ID: Final = "mcp-session-id"
 
 @dataclass(slots=True)
 class HttpSession:
-    """The session of one connection."""
+    """The session that an HTTP server has given a connection (`Mcp-Session-Id`). Every connection has this record; for
+    a connection without a session, `id` is empty."""
 
     id: str = field(default="", repr=False)
-    """The session's id, which is a secret; empty while there is no session."""
+    """The session's id, which is a secret."""
     resumed: bool = False
     """Whether another connection opened the session."""
     left: bool = False
-    """Whether the session is not ended when the connection is closed, because the server runs a task in it."""
+    """Whether the session is to go on when the connection is closed, because the server runs a task in it."""
     outgoing: Any = field(default=None, repr=False)
-    """The stream of outgoing messages; `None` before there is one."""
+    """The stream of outgoing messages of the connection; `None` before it is opened."""
 
     async def respond(self, message: types.JSONRPCResponse | types.JSONRPCError) -> None:
-        """Answer a request of the server whose stream was lost, on this or another connection."""
+        """Send the answer to a request of the server, if the stream on which the request came was lost."""
         await self.outgoing.send(SessionMessage(message))
 
 

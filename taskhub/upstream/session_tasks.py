@@ -36,15 +36,16 @@ from taskhub.upstream.sieve import CREATED
 logger = logging.getLogger(__name__)
 
 ANSWERING_SECONDS: Final = 86_400
-"""Seconds that people may take for an answer. The server is asked to keep a task for so long, plus the run time of its
-tool."""
+"""Seconds that people may take for an answer. The server is asked to keep a task for this long, plus the run time of
+its tool."""
 
 HEAR_SECONDS: Final = 1.0
 """Seconds that a poll waits for the question of a task that asks one. The next poll finds a question that comes
 later."""
 
 MOST_OF_ID: Final = 40
-"""The most characters of the id of a server's request that are kept. A longer one cannot be answered later."""
+"""The most characters of the id of a server's request that are kept. A request with a longer id cannot be answered
+later."""
 
 LINES: Final = 100
 """The most log lines of a task that are kept until a poll takes them."""
@@ -156,7 +157,7 @@ class ResultStream:
             pass
 
     def asked(self) -> dict[str, Any]:
-        """What the task asks now, as `inputRequests`."""
+        """The questions of the task that have no answer yet, by key, in the form of `inputRequests`."""
         questions = self._listener.questions.items()
         return {
             key: {"method": each.method, "params": each.params} for key, each in questions if not each.answer.done()

@@ -32,7 +32,7 @@ CROWDED_SECONDS: Final = 1.0
 
 
 FOR_SESSIONS: Final = -1
-"""The key of the shared session for callers with sessions, if these are served in the era with sessions."""
+"""The key, in place of a client, of the shared session in which callers with sessions are served."""
 
 
 class Later(Unavailable):
@@ -44,7 +44,8 @@ class Later(Unavailable):
 
 
 class Keeper(Protocol):
-    """Records which clients have a session in this worker, so that workers leave their calls to it."""
+    """Records which clients have a session in this worker, so that other workers leave the calls of these clients to
+    it."""
 
     async def take(self, context_id: int) -> str:
         """Reserve the client for this worker, before a session is opened for it. Returns why the client's earlier
@@ -151,10 +152,10 @@ class Sessions:
     async def lend(
         self, context_id: int, *, sessions: bool = False, roots: bool = False, of_task: bool = False
     ) -> AsyncIterator[Connection]:
-        """Lend the client's session for a call, at the same time as for its other calls. If there is none, one is
-        opened for a caller with `sessions`, which decides the era at a server of both eras, and with `roots`. If the
-        call is cancelled and the server then does not answer a ping, the session is ended; with `of_task` it is not,
-        because a task of the server would end with it."""
+        """Lend the client's session for a call; other calls of the client may use it at the same time. If there is no
+        session, one is opened, for a caller with or without `sessions` and `roots` (`Wanted`). At a server of both
+        eras, `sessions` decides the era. If the call is cancelled and the server then does not answer a ping, the
+        session is ended; with `of_task` it is not, because a task of the server would end with it."""
         session = await self._own(context_id, Wanted(sessions, roots))
         if of_task:
             session.kept_until = time.monotonic() + KEPT_SECONDS
@@ -164,8 +165,8 @@ class Sessions:
     @asynccontextmanager
     async def look(self, context_id: int | None = None) -> AsyncIterator[Connection]:
         """Lend a session for a request that needs no state: the client's if it has one here, else one that belongs to
-        no client. Without `context_id`, for listing the server, always the latter, because a client's session may list
-        tools for that client alone."""
+        no client. Without `context_id`, which is for listing the server, it is never a client's session, because that
+        may list tools for its client alone."""
         found = self._of.get(context_id)
         if found is None or not found.connection.alive:
             found = await self._nobodys()
@@ -184,7 +185,7 @@ class Sessions:
         return found is not None and found.connection.alive and found.connection.session.id == session_id
 
     def processes(self) -> list[int]:
-        """The processes that clients have."""
+        """The ids of the processes of the clients' sessions; empty at an HTTP server."""
         held = [each.connection.pid for each in list(self._of.values()) if each.context_id is not None]
         return [pid for pid in held if pid is not None]
 
@@ -308,7 +309,7 @@ class Sessions:
 
 
 async def _answers(connection: Connection) -> bool:
-    """Whether the server answers a ping within `HEED_SECONDS`, be it with an error."""
+    """Whether the server answers a ping within `HEED_SECONDS`, even if it answers with an error."""
     if connection.client is None:
         return False
     with suppress(TimeoutError):

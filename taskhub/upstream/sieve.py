@@ -19,8 +19,8 @@ UNFIT: Final = "io.taskhub/unfit"
 """The member of a sieved result with the items that were taken out, as pairs of item and reason."""
 
 CREATED: Final = "io.taskhub/task"
-"""The member of `_meta` into which the task is moved that a server made of a call, because the SDK would refuse a task
-as the answer to a call."""
+"""The member of `_meta` for the task that a server made of a call. The task is moved there, because the SDK would
+refuse a task as the answer to a call."""
 
 _MEMBER: Final = {
     "tools/list": "tools",
@@ -87,8 +87,9 @@ def sieved(method: str, version: str, result: dict[str, Any]) -> dict[str, Any]:
 
 
 def _typed(tool: Any) -> Any:
-    """The tool, with `"type": "object"` in its `inputSchema` if that has no type. Servers that were written for zod 3
-    but installed with zod 4 send nothing but a `$schema`. Their tools work, because arguments are always an object."""
+    """The tool, with `"type": "object"` in its `inputSchema` if that schema has no type. Servers that were written for
+    zod 3 but installed with zod 4 send nothing but a `$schema`. Their tools work, because arguments are always an
+    object."""
     schema = tool.get("inputSchema") if isinstance(tool, dict) else None
     if not isinstance(schema, dict) or "type" in schema:
         return tool

@@ -16,7 +16,7 @@ MAX_LINE: Final = 2_000
 """The most bytes of a line that are logged."""
 LINES_PER_SECOND: Final = 20
 LINES_SECONDS: Final = 5.0
-"""A burst may have `LINES_PER_SECOND` times so many lines. Lines beyond that are only counted."""
+"""A burst may have `LINES_PER_SECOND` times this many lines. Lines beyond that are only counted."""
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ OnLine = Callable[[str], None]
 def logged(server: str, shown: Callable[[str], str] = str, on_line: OnLine = lambda text: None) -> Iterator[TextIO]:
     """A file to be used as the standard error of a process of this server. Lines that are not logged are read too,
     because a full pipe would block the process. `shown` removes the server's secrets from a line. `on_line` gets each
-    line that is logged, in a thread."""
+    line that is logged, in another thread."""
     reading, writing = os.pipe()
     lines = Lines(server, shown, on_line)
     threading.Thread(target=_read, args=(lines, reading), name=f"stderr-{server}", daemon=True).start()

@@ -14,7 +14,7 @@ from taskhub.upstream.unreadable import Waiting
 
 
 class _Stream:
-    """Wraps one of the SDK's streams; base class of those that watch its messages."""
+    """Wraps one of the SDK's streams; base class of `Incoming` and `Outgoing`."""
 
     def __init__(self, stream: Any, sieve: Sieve, waiting: Waiting, ids: Ids | None) -> None:
         """`ids`: for a resumed session; else `None`."""

@@ -76,7 +76,8 @@ class Target:
         return "" if self.pinned == OF_CALLER else self.pinned
 
     def program(self) -> str:
-        """The path of a command's program. Raises `Unavailable` if there is none, or no working directory."""
+        """The path of a command's program. Raises `Unavailable` if the program or the working directory does not exist,
+        or may not be used."""
         environment, words = command_of(self.target)
         if self.directory and not Path(self.directory).is_dir():
             raise Unavailable(f"there is no directory {self.directory} here, or it may not be read")

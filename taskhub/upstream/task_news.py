@@ -1,6 +1,6 @@
 """Notifications of a 2025-11-25 server about its tasks, between polls: that a task has changed, and the progress of a
-call that runs as a task. The SDK's client drops both, because it knows only calls without an answer, and such a call
-was answered with its task. A lost notification only costs time, because polls find the same (T25-40)."""
+call that runs as a task. The SDK's client drops both, because it knows only calls that are not answered yet, and such a
+call was answered with its task. A lost notification only costs time, because polls find the same (T25-40)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Replaces unreadable replies by errors, so that their calls need not wait for a timeout.
 
 The SDK drops everything that is not a JSON-RPC message. That is right for text that servers print between their
-answers. For a broken answer, its request gets an error.
+answers. A broken answer is replaced by an error for the request that it answers.
 """
 
 from __future__ import annotations

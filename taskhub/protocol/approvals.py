@@ -73,7 +73,9 @@ class Status(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """A call that is to be approved. `server` and `tool` are the server's name in the hub and the tool's own name at
-    the server. `program`: what the client's program calls itself."""
+    the server. `wanted_by`: until when people may decide; `None` for `WANTED_SECONDS` from now. `valid_seconds`: for
+    how long the permit can be redeemed. `program`: what the client's program calls itself. `key`: the idempotency key,
+    if the client sent one."""
 
     server: str
     tool: str

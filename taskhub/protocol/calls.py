@@ -37,7 +37,7 @@ MAX_CLIENT: Final = 65_536
 MAX_TOOL_USE: Final = 255
 """Most characters of the id of a tool use; a longer id is not kept."""
 RECHECK_SECONDS = 5.0
-"""A waiter reads its task again after so many seconds even if no hint came."""
+"""A waiter reads its task again after this many seconds, even if no hint came."""
 
 PUBLIC_ID: Final = re.compile(r"[A-Za-z0-9_-]{22,64}")
 """The form of the public ids of tasks, which the hub makes."""
@@ -55,7 +55,8 @@ def console_at(hub: Hub, incoming: Incoming) -> str:
 
 
 def need_small_client(incoming: Incoming, client_info: Any, capabilities: Any) -> None:
-    """Raises -32602 if both together are larger than `MAX_CLIENT`, because they are stored with every call."""
+    """Raises -32602 if `client_info` and `capabilities` together exceed `MAX_CLIENT`: they are stored with each
+    call."""
     if len(incoming.body) > MAX_CLIENT and len(jsonx.encode([client_info, capabilities])) > MAX_CLIENT:
         raise WireError(INVALID_PARAMS, f"clientInfo and the capabilities are larger than {MAX_CLIENT} bytes together")
 
@@ -92,9 +93,9 @@ async def wanted(hub: Hub, principal: Principal, params: dict[str, Any]) -> tupl
 async def judged(
     hub: Hub, incoming: Incoming, tool: ToolRecord, arguments: dict[str, Any], client_info: dict[str, Any]
 ) -> tuple[Verdict, str]:
-    """The verdict of the tenant's rules on a call, and the error as text for the model if the call is not made. That is
-    so if the rules deny it, or if it needs an approval but its arguments do not fit the tool's `inputSchema`. For any
-    other call the error is empty, and the server checks the arguments."""
+    """The verdict of the tenant's rules on a call, and the error as text for the model if the call is not made. A call
+    is not made if the rules deny it, or if it needs an approval but its arguments do not fit the tool's `inputSchema`.
+    For any other call the error is empty, and the server checks the arguments."""
     name = client_info.get("name")
     rules = (await hub.catalogue(incoming.principal)).rules
     program = name if isinstance(name, str) else ""
@@ -117,8 +118,8 @@ async def judged(
 async def _recorded(
     hub: Hub, incoming: Incoming, tool: ToolRecord, arguments: dict[str, Any], verdict: Verdict
 ) -> None:
-    """Record the verdict in the audit log, at most once in `hub.RECORDED_SECONDS` for each client and tool, so that a
-    program which makes the same call again and again does not fill it."""
+    """Record the verdict in the audit log, at most once in `hub.RECORDED_SECONDS` for each client, tool and verdict, so
+    that a program which makes the same call again and again does not fill the log."""
     principal = incoming.principal
     key = (principal.context_id, tool.id, verdict)
     if hub.recorded.get(key):
@@ -162,8 +163,8 @@ async def fresh(hub: Hub, task: TaskRecord) -> TaskRecord:
 
 
 async def fresh_since(hub: Hub, made: Made) -> TaskRecord:
-    """The task as it is now; not read again if it was just made and cannot have run yet, or ended in this process.
-    Watch its `run_topic` before the call."""
+    """The task as it is now. The database is not asked for a task that was just made and cannot have run yet, or that
+    ended in this process. Watch the task's `run_topic` before calling this."""
     if made.going is not None and made.going.ended is not None:
         return made.going.ended
     if made.moment is None or hub.hints.rung_since(made.moment, run_topic(made.task.public_id)):
@@ -172,7 +173,7 @@ async def fresh_since(hub: Hub, made: Made) -> TaskRecord:
 
 
 def idempotency_key(meta: dict[str, Any]) -> str | None:
-    """The caller's key, if it sent one. Raises `Invalid` for anything but 1..255 printable ASCII."""
+    """The caller's key, if it sent one. Raises `Invalid` for anything but 1 to 255 printable ASCII characters."""
     key = meta.get(IDEMPOTENCY_KEY)
     if key is None:
         return None
@@ -191,7 +192,7 @@ class Made:
     moment: int | None = None
     """A moment (`Hints.now`) before the task was made; `None` if the task may have changed since then."""
     going: RunInPlace | None = None
-    """Its run in this process; `None` if a worker runs it."""
+    """The run of the call in this process; `None` if a worker runs the call."""
 
 
 async def create(
@@ -229,10 +230,10 @@ async def wait_for(
     seconds: float | None,
     going: RunInPlace | None = None,
 ) -> TaskRecord:
-    """The task as soon as it is terminal or `ready`, or as it stands after `seconds`.
+    """The task as soon as it has ended or `ready(task)` is true, or as it stands after `seconds` (`None`: no limit).
 
-    `bell` must watch the task before `task` is read, or a change in between is missed. `going`: its run in this
-    process, if any.
+    Have `bell` watch the task's topic first, and read `task` then; otherwise a change between the two is missed.
+    `going`: the run of the task in this process; `None` if a worker runs the task.
     """
     loop = asyncio.get_running_loop()
     deadline = None if seconds is None else loop.time() + seconds
@@ -292,8 +293,8 @@ def task_id(params: dict[str, Any]) -> str:
 
 
 async def known_task(hub: Hub, principal: Principal, public_id: str, revision: str) -> TaskRecord | None:
-    """The caller's task of this id, if it was made in this revision. An id that the hub cannot have made is unknown
-    without asking the database."""
+    """The caller's task of this id, if it was made in this revision; else `None`. The database is not asked for an id
+    that the hub cannot have made."""
     if not PUBLIC_ID.fullmatch(public_id):
         return None
     task = await hub.reads.run((principal.context_id, public_id))
@@ -327,7 +328,7 @@ async def store_answers(hub: Hub, incoming: Incoming, task: TaskRecord, response
 
 @contextmanager
 def _pointed_at(key: str) -> Iterator[None]:
-    """In the block, put the path of this key's answer before the pointer of an `Invalid`."""
+    """If the block raises `Invalid`, put the path of this key's answer in front of the pointer in the error."""
     try:
         yield
     except Invalid as error:

@@ -97,9 +97,9 @@ _AT_THE_TAIL: Final = re.compile(rb"((?:," + _MEMBER + rb")+)\}\s*\Z")
 
 
 def from_ends(head: bytes, tail: bytes) -> Envelope | None:
-    """A request with its id and method but without params, read from the first and the last bytes of a body. Both are
-    found if they stand next to the outermost braces, where all known clients put them. `None` if one of them is
-    missing, as in notifications and responses.
+    """A request with its id and method but without params, read from the first and the last bytes of a body. The id and
+    the method are found if they stand next to the outermost braces, where all known clients put them. `None` if either
+    is missing, as in notifications and responses.
 
     What is found is a member of the message itself, never of a nested object, because the first brace opens the message
     and the last one closes it. A tail that begins inside a string is not mistaken for JSON, because that string would

@@ -78,8 +78,9 @@ OUR_OWN: Final = range(-32768, -31999)
 """The range of codes that JSON-RPC and MCP reserve."""
 
 PASSED_ON: Final = frozenset({INVALID_PARAMS, INTERNAL_ERROR, MISSING_CAPABILITY})
-"""The codes in the reserved range (`OUR_OWN`) that are passed on from servers. A client would take any other for an
-error of the hub: after "unsupported version", for example, it would try another version with the hub (B26-33)."""
+"""The codes in the reserved range (`OUR_OWN`) that are passed on from servers. A client would take any other code of
+that range for an error of the hub: after "unsupported version", for example, it would try another version with the hub
+(B26-33)."""
 
 
 def of_server(code: int, message: str, data: Any = None) -> WireError:

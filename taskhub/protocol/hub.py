@@ -29,8 +29,8 @@ from taskhub.lib.signing import Signer
 from taskhub.protocol.rule_time import RuleTime
 
 RECORDED_SECONDS: Final = 60.0
-"""A verdict that denied a call, or that rules on trial would give, is recorded at most once in so many seconds for each
-client and tool."""
+"""A verdict that denied a call, or that rules on trial would give, is recorded at most once in this many seconds for
+each client and tool."""
 MOST_LATER: Final = 10_000
 """Most pieces of work that wait in `Hub.later`, in one process."""
 
@@ -58,7 +58,7 @@ class Bell(asyncio.Event):
 
 class Hints:
     """The requests of this process that wait for news, by topic. A ring says "look again", never what is new. When the
-    listener has reconnected, all are rung, since hints may have been lost."""
+    listener has reconnected, all topics are rung, since hints may have been lost."""
 
     def __init__(self) -> None:
         self._waiting: defaultdict[str, set[Bell]] = defaultdict(set)
@@ -148,14 +148,15 @@ def client_of(principal: Principal) -> Client:
 
 @dataclass
 class RunInPlace:
-    """A call that this process runs. `ended`: the task with its result, once that is stored; `None` before, and if the
-    call came to anything else. Then, too, the topics of the task ring here."""
+    """A call that this process runs. `ended`: the task with its result, once the result is stored; `None` before that,
+    and if the call ended in any other way. When the run is over, the topics of the task ring in this process."""
 
     ended: TaskRecord | None = None
 
 
 class InPlace(Protocol):
-    """Runs calls in this process, without the queue. `worker.in_place` has it, which this room may not import."""
+    """Runs calls in this process, without the queue. The class is in `worker.in_place`, which this room may not
+    import."""
 
     async def create(
         self, new: NewTask, creating: Callable[[NewTask], Awaitable[Created]]
@@ -225,7 +226,7 @@ class Hub:
     """Batched calls of `domain.tasks.create.create_task`."""
     pages: KeptPages = field(default_factory=KeptPages)
     rule_time: RuleTime = field(default_factory=RuleTime)
-    """Lets rules decide, so that none holds up what else this process does."""
+    """Lets rules decide in short turns, so that no rule holds up the other work of this process."""
     recorded: ExpiringCache[tuple[int, int, Verdict], bool] = field(
         default_factory=lambda: ExpiringCache(RECORDED_SECONDS, most=10_000)
     )
@@ -253,8 +254,8 @@ class Hub:
         return task_id in self._serving
 
     def later(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
-        """Do `work` after so many seconds. The work is dropped if this process ends before, or if `MOST_LATER` pieces
-        of work wait already."""
+        """Do `work` after `seconds`. The work is dropped if this process ends before, or if `MOST_LATER` pieces of work
+        wait already."""
 
         async def wait() -> None:
             await asyncio.sleep(seconds)

@@ -24,7 +24,8 @@ SYNTHETIC_STEP: Final = 1e-9
 
 
 def progress_token(meta: dict[str, Any]) -> str | int | None:
-    """The token the caller wants progress under. Raises -32602 for anything but a string or an integer."""
+    """The token under which the caller wants progress; `None` if it wants none. Raises -32602 for anything but a string
+    or an integer."""
     token = meta.get("progressToken")
     if token is not None and (isinstance(token, bool) or not isinstance(token, (str, int))):
         raise WireError(INVALID_PARAMS, "progressToken must be a string or an integer")
@@ -32,8 +33,9 @@ def progress_token(meta: dict[str, Any]) -> str | int | None:
 
 
 class Lines:
-    """Makes notifications for one caller from a task's lines: each line once, progress only if it increases
-    (B26-80)."""
+    """Makes notifications for one caller from a task's lines: each line once, progress only if it increases (B26-80).
+    `token`: the caller's progress token; `None` if it wants no progress. `level`: the lowest level of the log lines
+    that it gets; `None` if it wants none."""
 
     def __init__(
         self,

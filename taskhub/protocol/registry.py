@@ -30,7 +30,7 @@ VERSIONS: Final = tuple(version for one in reversed(IN_ORDER) if not one.mount f
 """All versions that `/mcp` can serve, newest first."""
 
 PROFILES: Final = frozenset(profile for revision in IN_ORDER for profile in revision.profiles)
-"""Variants of a version that have no version of their own, and are switched on and off like one."""
+"""Variants of a version that have no version of their own, and are switched on and off as versions are."""
 
 REVISIONS: Final[Mapping[str, Revision[Any]]] = MappingProxyType(
     {name: revision for revision in reversed(IN_ORDER) for name in (*revision.methods, *revision.profiles)}
@@ -58,7 +58,8 @@ def open_revisions(mount: str, versions: tuple[str, ...]) -> Iterator[Revision[A
 
 @cache
 def _revisions(mount: str, versions: tuple[str, ...]) -> tuple[_Some, Revision[Any], _Some]:
-    """Of a mount, all revisions but the newest, the newest, and those of `open_revisions`."""
+    """Three parts for one mount: all its revisions but the newest; the newest; and those that `open_revisions`
+    returns."""
     *older, newest = (revision for revision in IN_ORDER if mount == revision.mount)
     return tuple(older), newest, tuple(open_revisions(mount, versions))
 

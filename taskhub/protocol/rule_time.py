@@ -1,8 +1,9 @@
-"""Lets rules decide in the event loop, and holds it for a moment only.
+"""Lets rules decide in the event loop, and holds the loop for a moment only.
 
-A decision that takes longer goes on in turns: one in a round of the loop, in the whole process, one decision of a
-tenant after the other. So do those that the tenant wants meanwhile, and all of a tenant whose rules have used up its
-share of time. Whatever rules a tenant has, calls of other tenants are served between two turns.
+A decision that takes longer goes on in turns. The whole process has one turn in each round of the loop, and the
+decisions of a tenant are made one after the other. Decisions that the same tenant needs meanwhile also wait for turns,
+and so do all decisions of a tenant whose rules have used up its share of time. Whatever rules a tenant has, calls of
+other tenants are served between two turns.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ from taskhub.domain.rules.expressions import Values
 from taskhub.lib.buckets import Buckets
 
 TURN_MS: Final = 1.0
-"""Milliseconds for which a decision holds the loop at a time; the expression that has begun by then ends."""
+"""Milliseconds for which a turn holds the loop. An expression that has begun by then is computed to its end."""
 SHARE_MS: Final = 250
-"""Milliseconds a second that a tenant's rules have before all of its decisions wait for turns."""
+"""Milliseconds in each second that a tenant's rules may take before all decisions of the tenant wait for turns."""
 MOST_WAITING: Final = 200
-"""Decisions of a tenant that wait for turns."""
+"""The most decisions of a tenant that wait for turns."""
 
 T = TypeVar("T")
 
 
 @dataclass
 class _Line:
-    """The decisions of one tenant that wait for turns: the one with the lock has them."""
+    """The decisions of one tenant that wait for turns. The decision that holds the lock gets the turns."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     waiting: int = 0
@@ -47,7 +48,7 @@ class _Decision(Generic[T]):
         """Seconds of this thread that its last turn took."""
 
     def turn(self) -> bool:
-        """Go on with it for one turn. Returns whether it is made."""
+        """Go on with the decision for one turn. Returns whether the decision is made; then it is in `found`."""
         if self._values is not None:
             self._values.resume()
         began, until = time.thread_time(), time.perf_counter() + TURN_MS / 1000
@@ -65,7 +66,8 @@ class _Decision(Generic[T]):
 
 
 class RuleTime:
-    """The time that rules take in this process. The share of a tenant fills by the seconds of `clock`."""
+    """Gives the rules of this process time to decide. `clock` returns the time, in seconds, by which the share of a
+    tenant fills again."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._left = Buckets(SHARE_MS / 1000, seconds=1.0, clock=clock)
@@ -73,7 +75,8 @@ class RuleTime:
         self._turn = asyncio.Lock()
 
     async def run(self, tenant_id: int, steps: Steps[T]) -> T:
-        """What the steps come to, by the tenant's rules. Raises `LimitReached` if too many of its decisions wait."""
+        """The result of the steps, by the tenant's rules. Raises `LimitReached` if `MOST_WAITING` of its decisions
+        wait."""
         decision = _Decision(steps)
         free = tenant_id not in self._lines and self._left.take(tenant_id, 0.0) == 0.0
         if free and self._turned(tenant_id, decision):
@@ -88,7 +91,7 @@ class RuleTime:
                     async with self._turn:
                         made = self._turned(tenant_id, decision)
                         # Holds the lock until the event loop has gone round once, so that no two turns fall into one
-                        # pass of it.
+                        # round.
                         await asyncio.sleep(0)
                     if made:
                         return decision.found

@@ -28,8 +28,8 @@ from taskhub.protocol.plain.interim import interim_result
 
 LEFT: Final = "The caller left"
 CUT_OFF_SECONDS: Final = (1.0, 5.0, 20.0, 60.0)
-"""After how many seconds each to try to record that the hub itself ended a call's stream. Once recorded, further tries
-have no effect."""
+"""When the hub itself has ended a call's stream, it tries to record that after each of these numbers of seconds. After
+the first try that succeeds, further tries have no effect."""
 PATIENCE_OVER: Final = "An interim result was given"
 
 
@@ -100,17 +100,17 @@ class Caller:
             await self.hub.lanes.run(fetched, task.id)
 
     async def leaves(self, task: TaskRecord, *, cancels: bool, timed_out: bool = False) -> None:
-        """Record that the caller left without an answer, and learn from that how long its program waits. `cancels`: in
-        its revision, a caller that leaves cancels its task. Then the task is cancelled after `hub.leave_seconds`, in
-        which the same call may join it, or at once if it cannot be joined. `timed_out`: the client said that its
-        request timed out."""
+        """Record that the caller left without an answer, and learn from that how long its program waits. `cancels`:
+        whether a caller that leaves cancels its task. If so, the task is cancelled after `hub.leave_seconds`, unless
+        the same call has joined it by then. A task that no call can join is cancelled at once. `timed_out`: whether the
+        client said that its request timed out."""
         waited = asyncio.get_running_loop().time() - self.began
         actor = self._actor(LEFT)
         left_at = await self.hub.lanes.run(leave, task.id, self.waiter, actor=actor)
         if left_at is None or self.hub.closing.is_set():
             return  # another caller waits, or this one had left already; or this process shuts down
         patience = self.settings.patience(self.client_info)
-        teaches = patience.why != "set" and not self.incoming.principal.anonymous  # these share one client
+        teaches = patience.why != "set" and not self.incoming.principal.anonymous  # anonymous callers share one client
         if teaches and (patience.seconds is None or waited < patience.seconds):
             context_id = self.incoming.principal.context_id
             await self.hub.lanes.run(learn, context_id, self.client_info, int(waited * 1_000), certain=timed_out)
@@ -122,8 +122,8 @@ class Caller:
             self.hub.later(self.hub.leave_seconds, partial(self._cancel_left, task.id, left_at, actor))
 
     def cut_off(self, task: TaskRecord) -> None:
-        """End the wait because the database does not answer. As soon as it does, it is recorded that nobody waits for
-        the task, so that the same call can join it."""
+        """End the wait because the database does not answer. Later, several tries are made to record that nobody waits
+        for the task, so that the same call can join it (`CUT_OFF_SECONDS`)."""
         for seconds in CUT_OFF_SECONDS:
             self.hub.later(seconds, partial(self._not_waiting, task.id))
 

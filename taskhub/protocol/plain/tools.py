@@ -1,8 +1,8 @@
 """The hub's own tools, by which clients that know nothing of tasks go on with a call that has not ended.
 
-Calls of them make no task. Text and structured content of a result say the same. Errors are tool errors, with a message
-for the model. `taskhub_wait_for_task` is implemented by the revisions, because it returns the result of the call that
-it waits for.
+Calls of these tools make no task. Text and structured content of a result say the same. Errors are tool errors, with a
+message for the model. `taskhub_wait_for_task` is implemented by the revisions, because it returns the result of the
+call that it waits for.
 """
 
 from __future__ import annotations

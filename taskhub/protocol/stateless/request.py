@@ -2,8 +2,8 @@
 proxies, and must not differ from the body (B26-13, B26-20..28).
 
 Headers are checked at two points. `checked_request` checks those that every request has (version, method, name).
-`check_param_headers` checks those that repeat arguments (`Mcp-Param-*`); the tool's schema names them, so it runs when
-the tool is known.
+`check_param_headers` checks those that repeat arguments (`Mcp-Param-*`). The tool's schema names these headers, so they
+are checked when the tool is known.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def checked_request(
     headers = incoming.headers
     check_header("MCP-Protocol-Version", headers.get("mcp-protocol-version"), version)
     check_header("Mcp-Method", headers.get("mcp-method"), envelope.method)
-    # An unknown method is answered as such, whatever its Mcp-Name (T26-41).
+    # An unknown method gets the error for unknown methods, whatever its Mcp-Name (T26-41).
     if envelope.method in known and envelope.method in named and not (nameless and "mcp-name" not in headers):
         check_name(headers.get("mcp-name"), envelope.params.get(named[envelope.method]))
     if version not in versions:
@@ -108,7 +108,8 @@ async def responded(hub: Hub, incoming: Incoming, response: Response) -> None:
 
 
 def input_responses(request: Request) -> dict[str, Any] | None:
-    """The answers that came with the request (B26-63). Raises -32602 for anything but an object of objects."""
+    """The answers that came with the request; `None` if none came (B26-63). Raises -32602 for anything but an object of
+    objects."""
     if "inputResponses" not in request.params:
         return None
     found = request.params["inputResponses"]
@@ -191,8 +192,8 @@ def param_headers(schema: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
     the lower-case header and the path of property names.
 
     Empty if one annotation is invalid (B26-25), because then clients send no headers for the tool. Only tools of
-    servers of older revisions, where the annotation has no meaning, can have an invalid one; those of 2026 servers are
-    rejected.
+    servers of older revisions, where the annotation has no meaning, can have an invalid one: such tools of 2026 servers
+    are rejected.
     """
     found: dict[str, tuple[str, ...]] = {}
     for path, node in _positions(schema, ()):

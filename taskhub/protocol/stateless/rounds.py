@@ -49,10 +49,10 @@ STATE_SECONDS = 86_400
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """The differences between the revisions without sessions."""
+    """The points in which the revisions without sessions differ."""
 
     revision: str
-    """The revision of its tasks."""
+    """The value of `revision` of the tasks that are made."""
     round: str
     """The `resultType` of a round of questions."""
     handle: Callable[[Hub, Request, TaskRecord], Reply]
@@ -63,7 +63,7 @@ class Wording:
 
 
 async def wanted(hub: Hub, request: Request) -> tuple[ToolRecord, dict[str, Any]]:
-    """The tool and the arguments of the call. Raises `WireError` if headers that repeat arguments differ from them
+    """The tool and the arguments of the call. Raises `WireError` if a header differs from the argument that it repeats
     (B26-26)."""
     tool, arguments = await calls.wanted(hub, request.principal, request.params)
     annotated = param_headers(tool.definition.get("inputSchema"))
@@ -134,8 +134,9 @@ async def _waited(
     waits: bool,
     cancels: bool,
 ) -> Reply | Stream:
-    """The answer to a caller that waits, in one piece or at the end of a stream. `waits`: the caller waits only
-    `hub.inline_wait_seconds` and then gets a handle. `cancels`: if the caller leaves, its call is cancelled."""
+    """The answer to a caller that waits, in one piece or at the end of a stream. `waits`: whether the caller waits for
+    `hub.inline_wait_seconds` only, and then gets a handle. `cancels`: whether the call is cancelled if the caller
+    leaves."""
     log_level, token = request.meta.get(META_LOG_LEVEL), request.meta.get("progressToken")
     talks = (token is not None or log_level is not None) and not waits
     gone = partial(_left, hub, request, made.task, caller, cancels=cancels)
@@ -160,7 +161,7 @@ async def _waited(
 
 def _asks(request: Request, task: TaskRecord) -> bool:
     """Whether the client is asked something: a question that it may answer, or to open the page of a question for
-    people. The latter only if this request, too, declares that the client can open pages (B26-62)."""
+    people. It is asked to open a page only if this request, too, declares that it can (B26-62)."""
     return bool(for_client(task) or _opens(request, task))
 
 
@@ -199,7 +200,7 @@ async def _created(
     if responses:
         calls.need_scope(request.principal, "tasks:answer")
     key = calls.idempotency_key(request.meta)
-    # Calls are joined by tool and arguments. A call that brings answers is more than these, so it joins none.
+    # A call joins a call of the same tool with the same arguments. A call that also brings answers joins none.
     joining = {} if caller is None else caller.joining(tool, keyed=key is not None or responses is not None)
     return await calls.created(
         hub,
@@ -304,8 +305,8 @@ async def _stream(
     caller: Caller | None,
     gone: Callable[[], Awaitable[None]],
 ) -> AsyncIterator[bytes]:
-    """Progress and log lines as they come, keep-alives in between, then the answer (B26-08,
-    B26-80, B26-81), or an interim one when the caller's patience is over."""
+    """Progress and log lines as they come, keep-alives in between, then the answer (B26-08, B26-80, B26-81), or an
+    interim result when the caller's patience is over."""
     finished = False
     try:
         with hub.hints.watch(task.public_id) as bell:

@@ -1,5 +1,5 @@
-"""What `subscriptions/listen` does in every revision: limits the streams of a client, waits until a hint rings one of
-the stream's topics (`core.hints`), and ends the stream."""
+"""What `subscriptions/listen` does in every revision without sessions: limits the streams of a client, waits until a
+hint rings one of the stream's topics (`core.hints`), and ends the stream."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ random."""
 
 
 class Subscription:
-    """An open stream of one caller. It ends after `MAX_AGE_SECONDS`, when its token is not valid any more, or when the
-    process shuts down.
+    """An open stream of one caller. It ends after `MAX_AGE_SECONDS`, when the caller's token is not valid any more, or
+    when the process shuts down.
 
     It queries only for topics that have rung, so ten thousand streams without news make no query.
     """
@@ -82,9 +82,10 @@ class Subscription:
 def subscribed(
     hub: Hub, incoming: Incoming, tasks: Iterable[str], others: Iterable[str] = ()
 ) -> Iterator[Subscription]:
-    """A stream of the caller that watches the topics `tasks` and `others`. Those of `tasks` are looked at first, those
-    of `others` only when they ring. Raises 429 if the client has `MAX_STREAMS` open streams. The check and the count
-    are one step, so that streams that are opened at the same time cannot exceed the limit together."""
+    """A stream of the caller that watches the topics `tasks` and `others`. The topics `tasks` are looked at when the
+    stream begins, too; the topics `others` only when they ring. Raises 429 if the client has `MAX_STREAMS` open
+    streams. The check and the count are one step, so that streams that are opened at the same time cannot exceed the
+    limit together."""
     context_id, tasks = incoming.principal.context_id, tuple(tasks)
     held = hub.streams.get(context_id, 0)
     if held >= MAX_STREAMS:

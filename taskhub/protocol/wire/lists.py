@@ -64,8 +64,9 @@ def listing(
     shape: Callable[[Any, str], dict[str, Any]],
     head: Callable[[Hub], dict[str, Any]] = lambda hub: {},
 ) -> Callable[[Hub, Request], Awaitable[Reply]]:
-    """The handler of a list method. Its result is `head` and, in `member`, a page of `items`, each in the `shape` of
-    the client's version. `purpose` names the list: its cursors are valid for no other."""
+    """The handler of a list method. Its result has the members that `head` returns, and the member named `member` with
+    a page of the list that `items` returns, each item as `shape` makes it for the client's version. `purpose` names the
+    list: its cursors are valid for no other list."""
 
     async def answer(hub: Hub, request: Request) -> Reply:
         found, version = await hub.catalogue(request.principal), request.version

@@ -1,6 +1,6 @@
 """Requests to open a page: if a question is for people only, a client that can open addresses for its user (capability
 `elicitation.url`) is asked to open the question's page in the console. The client's answer says only whether it opened
-the page. The person signs in there and decides, if their role allows it."""
+the page. On the page, the person signs in and decides, if their role allows it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ client needs."""
 
 
 def pages(task: TaskRecord) -> tuple[OpenQuestion, ...]:
-    """The open questions whose pages the client is to open, without those for which it has answered that request."""
+    """The open questions whose pages the client is now asked to open. Those for which it has answered are left out."""
     return tuple(question for question in task.questions if question.page)
 
 
 def offered(task: TaskRecord) -> tuple[OpenQuestion, ...]:
-    """The open questions whose pages the client was asked to open, in this or an earlier round, and for which it has
-    not answered."""
+    """The open questions whose pages the client is asked to open, now or in an earlier round. Those for which it has
+    answered are left out."""
     return tuple(question for question in task.questions if question.page or question.offered)
 
 

@@ -42,7 +42,7 @@ def timestamp(at: datetime) -> str:
 
 
 def for_client(task: TaskRecord) -> tuple[OpenQuestion, ...]:
-    """The open questions that the client is asked in the way of its revision."""
+    """The open questions that the client is asked in the messages of its revision."""
     return tuple(question for question in answerable(task) if not question.by_tool)
 
 

@@ -51,8 +51,8 @@ WORDING: Final = rounds.Wording(VERSION, round="incomplete", handle=tasks.create
 
 
 async def call_tool(hub: Hub, request: Request) -> Reply | Stream:
-    """A result, or a handle, which callers do not ask for (T2557-01, T2557-02). A question of the tool is in the task
-    of a caller that may get a handle."""
+    """A result, or a handle, for which callers do not ask (T2557-01, T2557-02). If a handle is possible, a question of
+    the tool is asked in the task."""
     calls.need_scope(request.principal, "tasks:call")
     tool, arguments = await rounds.wanted(hub, request)
     return await rounds.answered(hub, request, tool, arguments, WORDING, handle=True)

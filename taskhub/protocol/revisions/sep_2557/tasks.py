@@ -71,7 +71,7 @@ async def _owned(hub: Hub, request: Request) -> TaskRecord:
 
 
 def _check_state(hub: Hub, request: Request, public_id: str) -> None:
-    """Raises -32602 with HTTP 400 unless the hub gave this `requestState` to this caller for this task."""
+    """Raises -32602 with HTTP 400 for a `requestState` that the hub did not give to this caller for this task."""
     found = request.params.get("requestState")
     if found is None:
         return

@@ -3,8 +3,8 @@ the answer (CH-*). Each step is an outbound request in the database, so any proc
 restart.
 
 The ids of these tasks are made by the client and stored only in the params of those requests (CH-06). If the client's
-session ends, the question stays open for its next one. A client that has lost the task by then answers with an error
-(CH-15).
+session ends, the question stays open for the next session. A client that has lost the task by then answers with an
+error (CH-15).
 """
 
 from __future__ import annotations

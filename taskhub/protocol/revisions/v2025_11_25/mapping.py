@@ -19,13 +19,13 @@ SUPPORT: Final[dict[TaskMode, str]] = {
     TaskMode.REQUIRED: "required",
 }
 """The `taskSupport` of a tool, by its mode (T25-04). `always` is shown as `optional`, since every caller may wait for
-such a tool, and some SDKs refuse plain calls of a `required` one themselves."""
+such a tool, and some SDKs themselves refuse plain calls of a `required` tool."""
 
 MAX_MESSAGE: Final = 4_000
 """Most characters of a `statusMessage`."""
 READ_MOST: Final = 65_536
-"""Characters of the largest result that is decoded for a `statusMessage`, if the tool failed. For a larger one the
-task's own message is shown, which is the beginning of the same text."""
+"""The result of a tool error is decoded for a `statusMessage` if it has at most this many characters. For a larger
+result the task's own message is shown, which is the beginning of the same text."""
 
 _TOOL: Final = ("name", "description", "inputSchema", "annotations")
 TOOL_MEMBERS: Final[dict[str, frozenset[str]]] = {
@@ -68,12 +68,13 @@ def declares_tasks(capabilities: dict[str, Any], version: str) -> bool:
 
 
 def makes_plain_calls(session: Session) -> bool:
-    """Whether the session's client knows nothing of tasks: it declares none and has made none of SEP-1686."""
+    """Whether the session's client knows nothing of tasks: it does not declare tasks, and has made no task of
+    SEP-1686."""
     return not session.profile and not declares_tasks(session.client_capabilities, session.version)
 
 
 def usable(capabilities: dict[str, Any], version: str) -> dict[str, Any]:
-    """The client's capabilities, without those that its version does not have. A request that needs such a one would
+    """The client's capabilities, without those that its version does not have. A request that needs one of these would
     break the protocol."""
     if version == VERSION:
         return capabilities

@@ -23,8 +23,8 @@ MAX_RESOURCES: Final = 100
 """Resources that one session may follow."""
 
 PASSED_ON: Final = frozenset({INVALID_PARAMS, INTERNAL_ERROR, RESOURCE_NOT_FOUND})
-"""The codes of JSON-RPC and MCP that are passed on from servers. A client would take any other for an error of the
-hub."""
+"""The codes reserved by JSON-RPC and MCP that are passed on from servers. A client would take any other reserved code
+for an error of the hub."""
 
 
 async def read_resource(hub: Hub, request: Request) -> Reply:

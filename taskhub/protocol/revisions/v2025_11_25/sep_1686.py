@@ -1,6 +1,6 @@
 """SEP-1686 as it was written, before it was edited into 2025-11-25: the client makes the task's id.
 
-It has no protocol version of its own: requests in a session of any of these versions use it by a key in `_meta`
+The profile has no protocol version of its own: requests in a session of any 2025 version use it by a key in `_meta`
 (T1686-*). Where its text is silent or contradicts itself, this is decided:
 
 - `tools/call` is the only request that becomes a task. On other requests, and for tools that never run as a task, the

@@ -111,7 +111,7 @@ async def session_of(hub: Hub, incoming: Incoming) -> Session:
 
 
 async def end(hub: Hub, incoming: Incoming) -> Reply:
-    """DELETE: the session is over, its tasks go on (B25-07)."""
+    """DELETE: end the session. Its tasks go on (B25-07)."""
     session = await session_of(hub, incoming)
     await hub.lanes.run(end_session, session.id, session.public_id)
     return Reply(b"", status=204)

@@ -58,8 +58,8 @@ def of_hub(result: dict[str, Any], version: str) -> bytes:
 
 
 def _of_this_wire(body: bytes, related: dict[str, Any] | None, version: str) -> bytes:
-    """The result `body` without the members that this `version` does not have, and with `related` in its `_meta`.
-    Decoded only if it may need a change."""
+    """The result `body` without the members that this `version` does not have, and with `related` in its `_meta`. The
+    JSON of `body` is decoded only if it may need a change."""
     foreign = META_SERVER.encode() in body or b'"structuredContent":' in body
     if not foreign and b'"_meta"' not in body:
         if related is None:
@@ -77,7 +77,7 @@ def _of_this_wire(body: bytes, related: dict[str, Any] | None, version: str) -> 
 
 def question(task: TaskRecord, question: OpenQuestion, augmentation: dict[str, Any] | None) -> NewRequest:
     """A question as a request to the client. It names its task if the client has a handle of it (T25-36). With
-    `augmentation` it becomes a task at the client (CH-03, CH-04)."""
+    `augmentation`, which is the parameter `task`, the client makes it a task of its own (CH-03, CH-04)."""
     params = dict(question.params)
     if augmentation is not None:
         params["task"] = augmentation
@@ -102,6 +102,6 @@ def page(task: TaskRecord, question: OpenQuestion, base: str) -> NewRequest:
 
 def page_ended(params: dict[str, Any]) -> bytes:
     """The notification that a question is closed, for a client that was asked to open the page of the question
-    (B25-22). `params`: of the request to open that page."""
+    (B25-22). `params`: the params of the request to open that page."""
     told: dict[str, Any] = {key: params[key] for key in ("elicitationId", "_meta") if key in params}
     return notification_message("notifications/elicitation/complete", told)

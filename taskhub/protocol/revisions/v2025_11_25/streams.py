@@ -1,4 +1,4 @@
-"""The streams of a session: those that answer a waiting call or `tasks/result`, and the session's own (GET).
+"""The streams of a session: those that answer a waiting call or `tasks/result`, and the session's own stream (GET).
 
 The events of a stream are not stored. A task's lines, questions and outcome are in the database anyway, and an event id
 names a position among them, so any process can resume a stream, even if the process that served it was killed (rule
@@ -57,23 +57,24 @@ KEEP_ALIVE_SECONDS: Final = 10.0
 """Seconds without an event after which a stream sends a comment. Must be less than the 25 s after which `th_served`
 (domain/sessions/functions.sql) takes a stream for dead, because a stream is marked as seen only when it wakes."""
 RETRY_MS: Final = 4_000
-"""Milliseconds that a client waits before it resumes a stream that ended. The SDKs try twice and then give up. In that
-time, a web process that was killed is started again, or the client reaches another."""
+"""Milliseconds that a client waits before it resumes a stream that ended. The SDKs try twice and then give up. Until
+the second try, a web process that was killed is started again, or the client reaches another process."""
 LOOK_SECONDS: Final = 0.1
-"""A session's own stream looks for news once in so many seconds at most, however often the tasks of its client
+"""A session's own stream looks for news at most once in this many seconds, however often the tasks of its client
 change."""
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MAX_STREAMS: Final = 200
 """Most open streams of one context in a process."""
 MOST_LISTENING: Final = 100
-"""A session's own stream is refused if its context has this many open streams, to leave room for those of calls."""
+"""A session's own stream is refused if its context has this many open streams, to leave room for streams of calls."""
 
 
 @dataclass
 class _Position:
-    """The position of a stream: the ids of the last line and the last request that it sent, and how many events it
-    made, which keeps event ids unique. A session's own stream has no lines; its `line` is the time of the last change
-    that it sent, in microseconds since 1970."""
+    """The position of a stream: `line` and `request` are the ids of the last line and the last request that it sent,
+    `count` is how many events it made, which keeps event ids unique. A session's own stream has no lines; its `line` is
+    the time of the last change that it sent, in microseconds since 1970. `opened`: whether a task's stream has sent its
+    first, empty event."""
 
     place: Place
     line: int = 0
@@ -101,7 +102,7 @@ def microseconds(at: datetime) -> int:
 
 
 def moment(number: int) -> datetime:
-    """The time that is so many microseconds after 1970. Raises 400 if it is out of range."""
+    """The time that is `number` microseconds after the beginning of 1970. Raises 400 if it is out of range."""
     try:
         return EPOCH + timedelta(microseconds=number)
     except OverflowError:
@@ -129,9 +130,9 @@ async def serve_task(
     token: str | None,
     caller: Caller | None = None,
 ) -> Stream:
-    """The stream of a request that waits for `task`. `kind` is `call`, `wait` (by the hub's own tool) or `result`;
-    `caller` is set for plain calls. Call `need_room` before the task is created, because a call must not be refused
-    once it runs."""
+    """The stream of a request that waits for `task`. `kind` is `call` for a tool call, `wait` for a call of the hub's
+    own tool, or `result` for `tasks/result`. `caller` is set for plain calls. Call `need_room` before the task is
+    created, because a call must not be refused once it runs."""
     place = await hub.lanes.run(
         open_stream, session.id, kind, task_id=task.id, request_id=request_id, progress_token=token
     )
@@ -171,8 +172,9 @@ def need_room(hub: Hub, session: Session, most: int = MAX_STREAMS) -> None:
 
 @dataclass
 class _Served:
-    """A stream that this process serves. As a context manager it counts among the streams of its context, and is
-    released however its generator ends."""
+    """A stream that this process serves. Within `async with` it counts among the open streams of its context; at the
+    end, however its generator ends, the stream is released. `again`: whether the client resumed it. `first`: whether
+    `requests` has not run yet. `done`: whether the last event was sent."""
 
     hub: Hub
     incoming: Incoming
@@ -184,7 +186,7 @@ class _Served:
     caller: Caller | None = None
     """The caller of a plain call; `None` for other streams."""
     asked: tuple[OpenQuestion, ...] | None = None
-    """The open questions of the task at the last query of `pages_ended`."""
+    """The open questions of the task when `pages_ended` made its last query; `None` before."""
     moved: bool = False
     """Whether the stream ends because its request was cancelled or another process serves it now. Then its caller has
     not left."""
@@ -222,8 +224,8 @@ class _Served:
                     await asyncio.shield(caller.leaves(task, cancels=False))
 
     def patience(self, delivery: Delivery, task: TaskRecord | None = None) -> float:
-        """Seconds for which the stream may sleep unless it is woken: until it must send a keep-alive, a request that is
-        due later, or an interim result."""
+        """Seconds for which the stream may sleep unless a hint wakes it: until it must send a keep-alive, a request
+        that is due later, or an interim result."""
         left = self.at.spoke + KEEP_ALIVE_SECONDS - time.monotonic()
         if delivery.seconds is not None:
             left = min(left, delivery.seconds)
@@ -265,8 +267,9 @@ class _Served:
 
     @cached_property
     def methods(self) -> list[str]:
-        """The methods of the requests that the session's client can answer, in the form of the SQL function `th_way`.
-        Used to send this client requests that belong to calls in other sessions of the same caller."""
+        """The methods of the requests that the session's client can answer. A method is written as the SQL function
+        `th_way` writes it: `elicitation/create:url` is a request to open an address. By this list, the stream also
+        takes requests of calls in other sessions of the same client."""
         session = self.session
         capabilities = mapping.usable(session.client_capabilities, session.version)
         methods = [method for kind, method in METHODS.items() if can_answer(capabilities, kind, {})]
@@ -276,8 +279,8 @@ class _Served:
 
     async def requests(self) -> Delivery | None:
         """The requests to send to the client now; `None` if the stream has ended or another process serves it. A new
-        stream takes over requests that were sent on other streams; a resumed one sends again those after its last
-        event."""
+        stream takes over requests that were sent on other streams. A resumed stream sends the requests again that came
+        after the last event that the client has seen."""
         after = self.at.request if self.again else 0
         found = await self.hub.lanes.run(deliver, self.at.place, first=self.first, methods=self.methods, after=after)
         self.first = False
@@ -331,7 +334,7 @@ class _Served:
 
     async def pages_ended(self, task: TaskRecord | None = None) -> list[bytes]:
         """Notifications of closed questions whose pages the client was asked to open, on any stream of the session.
-        With `task`, queries only if its open questions have changed since the last query."""
+        With `task`, makes a query only if the open questions of the task have changed since the last query."""
         if not self.opens_pages or (task is not None and task.questions == self.asked):
             return []
         self.asked = None if task is None else task.questions
@@ -368,9 +371,9 @@ async def _task_stream(served: _Served, task: TaskRecord) -> AsyncGenerator[byte
                 delivery = await served.requests()
                 if delivery is None:
                     served.moved = True
-                    return  # cancelled, or served elsewhere
-                # Of several streams that wait for the task, only the newest sends progress and log lines (B25-15). A
-                # silent one stays silent once the task has ended.
+                    return  # the request was cancelled, or another process serves the stream
+                # Of several streams that wait for the task, only the newest sends progress and log lines (B25-15). Once
+                # the task has ended, the older streams stay silent.
                 overtaken = not delivery.active or (overtaken and task.state in TERMINAL)
                 for line, message in await lines.read(hub):
                     if not overtaken:
@@ -425,8 +428,8 @@ async def _session_stream(served: _Served, since: datetime) -> AsyncGenerator[by
             while await served.may_go_on():
                 for task in await hub.lanes.run(asking_tasks, session.id):
                     await served.put(task)
-                # Read before the check whether a newer stream has opened: that one sends the changes after this point
-                # (B25-15).
+                # Read before `requests` looks whether a newer stream has opened. The newer stream sends the changes
+                # after this point (B25-15).
                 changed = await changes.told(hub)
                 delivery = await served.requests()
                 if delivery is None:
@@ -455,8 +458,8 @@ async def _lists(served: _Served) -> dict[str, str]:
 
 
 class _Resources:
-    """The resources that the session follows (`resources/subscribe`), whichever process took the request. As a context
-    manager, ends the interest in them on exit."""
+    """The resources that the session follows (`resources/subscribe`), whichever process took the request. `async with`
+    ends the interest in these resources at the end of its block."""
 
     def __init__(self, served: _Served, bell: Bell) -> None:
         self._served = served
@@ -510,8 +513,8 @@ class _Changes:
 
     async def told(self, hub: Hub) -> list[tuple[int, bytes]]:
         """Notifications of the changes since the last call, each with the time of the change in microseconds: progress
-        under the token of the call, unless another stream waits for the task and sends it (T25-41, T1686-18), and
-        `notifications/tasks/status` with the whole task (T25-40)."""
+        under the token of the call, unless another stream waits for the task and sends the progress (T25-41, T1686-18),
+        and `notifications/tasks/status` with the whole task (T25-40)."""
         found: list[tuple[int, bytes]] = []
         for task, waited in await hub.lanes.run(changed_tasks, self._session.id, self._since):
             self._since, stamp = task.updated_at, microseconds(task.updated_at)

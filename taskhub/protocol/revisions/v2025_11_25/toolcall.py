@@ -26,16 +26,16 @@ from taskhub.protocol.revisions.v2025_11_25.wire import IMMEDIATE, Request, stat
 from taskhub.protocol.wire.tasks import answerable
 
 ONE_PIECE_SECONDS = 0.1
-"""A call that ends within so many seconds is answered in one piece; a longer one gets a stream."""
+"""A call that ends within this many seconds is answered in one piece; a longer call gets a stream."""
 PEOPLE_TTL_MS = 604_800_000
-"""Milliseconds: the least `ttl` of a task that may have to wait for a person, because a rule or the policy of its tool
-requires an approval, or lets people answer its questions. Some clients give up when the first `ttl` that they were told
-is over, even if it was lengthened since."""
+"""The least `ttl`, in milliseconds, of a task that may have to wait for a person, because a rule requires an approval
+or people may answer the tool's questions. Some clients give up when the first `ttl` that they were told is over, even
+if it was lengthened since."""
 TTL_MS = 86_400_000
-"""Milliseconds: the `ttl` of a task if the caller names none."""
+"""The `ttl` of a task, in milliseconds, if the caller names none."""
 READ_MS = 3_600_000
-"""Milliseconds for which a result can be read after the task has ended (store/sql/guards.sql). A `ttl` is at least this
-plus the longest run of the tool, so that it need not be lengthened once the client knows it."""
+"""Milliseconds for which a result can be read after the task has ended (store/sql/guards.sql). A `ttl` is at least as
+long as this plus the longest run of the tool, so that it need not be lengthened after the client was told."""
 
 
 async def call(hub: Hub, request: Request) -> Reply | Stream:
@@ -90,7 +90,8 @@ async def call_or_task(hub: Hub, request: Request) -> Reply | Stream:
 
 
 def _ttl(augmentation: Any) -> int | None:
-    """`params.task.ttl` in ms. Raises -32602 unless `params.task` is valid (T25-08)."""
+    """`params.task.ttl` in milliseconds; `None` if it is absent. Raises -32602 unless `params.task` is valid
+    (T25-08)."""
     if not isinstance(augmentation, dict):
         raise WireError(INVALID_PARAMS, "task must be an object")
     ttl = augmentation.get("ttl")
@@ -122,7 +123,7 @@ async def _waited(
     hub: Hub, request: Request, tool: ToolRecord, arguments: dict[str, Any], verdict: Verdict
 ) -> Reply | Stream:
     """The answer to a call whose caller waits, in one piece or at the end of a stream. A caller that disconnects may
-    come back for the answer: that does not cancel the call (B25-13)."""
+    come back for the answer, because disconnecting does not cancel the call (B25-13)."""
     if tool.mode is TaskMode.REQUIRED:  # T25-06
         raise WireError(METHOD_NOT_FOUND, f"Tool {tool.exposed_name} runs only as a task")
     streams.need_room(hub, request.on)
@@ -139,9 +140,10 @@ async def _waited(
 
 async def _back(hub: Hub, request: Request, task: TaskRecord, caller: Caller, kind: str) -> Caller:
     """The caller of a request for an existing task. It has a new patience if the request shows that the program gave up
-    an earlier request, which some programs do without notice. `kind` is `call` or `wait` (by the hub's own tool)."""
+    an earlier request, which some programs do without notice. `kind` is `call` for the same call, or `wait` for a call
+    of the hub's own tool."""
     earlier = await hub.lanes.run(earlier_wait, request.on.id, task.id)
-    # Only a stream of this process counts: that of a process that was killed is still recorded as open.
+    # Only a stream of this process counts: the stream of a process that was killed is still recorded as open.
     if earlier is not None and earlier.served and hub.serves(task.id):
         return await caller.again(earlier.seconds)
     told = caller.told_at_once(task)  # then an interim result was due at once and did not come too late

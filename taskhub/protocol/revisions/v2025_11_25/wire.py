@@ -36,13 +36,13 @@ def status_of(code: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Request(revision.Request):
-    """A request in a session; only `initialize` comes without one."""
+    """A request in a session. Only for `initialize`, `session` is `None`."""
 
     session: Session | None
 
     @property
     def on(self) -> Session:
-        """The session."""
+        """The session of the request. Not for `initialize`, which has none."""
         assert self.session is not None  # only initialize has none
         return self.session
 

@@ -1,5 +1,5 @@
-"""MCP 2026-07-28: there are no sessions, so each request carries everything in `_meta`. A question to the client is the
-result of its call, and the client makes the call again with the answer."""
+"""MCP 2026-07-28: there are no sessions, so each request carries everything in `_meta`. A call is answered with the
+questions to its client, and the client makes the call again with the answers."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""`subscriptions/listen`: one stream of the changes a client asked for (B26-70..77, T26-49..52)."""
+"""`subscriptions/listen`: one stream of the changes that a client asked for (B26-70..77, T26-49..52)."""
 
 from __future__ import annotations
 

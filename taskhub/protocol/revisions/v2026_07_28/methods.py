@@ -37,9 +37,9 @@ async def check(hub: Hub, incoming: Incoming, envelope: Envelope) -> Request:
 
 
 def checked(envelope: Envelope, incoming: Incoming, versions: tuple[str, ...]) -> Request:
-    """As `check`, for a hub that serves these versions."""
-    # Published clients (fastmcp-tasks 4.1) send no Mcp-Name with tasks/*, so for these methods it may be missing. A
-    # value that differs from the body is refused as for all others.
+    """What `check` returns, for a hub that serves these `versions`."""
+    # Published clients (fastmcp-tasks 4.1) send no Mcp-Name with tasks/*, so the header may be missing for these
+    # methods. A value that differs from the body is refused, as it is for all methods.
     nameless = envelope.method.startswith("tasks/")
     return checked_request(envelope, incoming, known=KNOWN, named=NAMED, versions=versions, nameless=nameless)
 

@@ -33,7 +33,7 @@ as long as a quick tool takes."""
 
 
 def declares_tasks(capabilities: dict[str, Any]) -> bool:
-    """Whether the request itself declares the extension (T26-03). Earlier requests do not count."""
+    """Whether this request declares the tasks extension (T26-03). What earlier requests declared does not count."""
     extensions = capabilities.get("extensions")
     return isinstance(extensions, dict) and isinstance(extensions.get(TASKS_EXTENSION), dict)
 
@@ -80,8 +80,8 @@ def created(hub: Hub, request: Request, task: TaskRecord) -> Reply:
 
 
 async def get(hub: Hub, request: Request) -> Reply:
-    """The task with its payload (T26-22..29). The answer for a task that has just begun waits a moment for its end:
-    some clients poll first after 20 ms, and most tools are done soon after."""
+    """The task with its payload (T26-22..29). For a task that has just begun, the answer waits a moment for its end,
+    because some clients poll after 20 ms, and most tools end soon after that."""
     calls.need_scope(request.principal, "tasks:read")
     if (task := await _earlier_task(hub, request)) is not None:
         return _shown_as_earlier(hub, request, task)
@@ -157,7 +157,7 @@ def _shown_as_earlier(hub: Hub, request: Request, task: TaskRecord) -> Reply:
 
 
 async def _cancel_earlier(hub: Hub, request: Request, task: TaskRecord) -> Reply:
-    """Cancel at once, as in 2025-11-25. Raises -32602 for a task that has ended."""
+    """Cancel the task at once, as 2025-11-25 does. Raises -32602 for a task that has ended."""
     if await hub.lanes.run(cancel_now, task.id, actor=calls.actor_of(request.incoming)) is not None:
         raise WireError(INVALID_PARAMS, "Cannot cancel task: it has ended")
     return _shown_as_earlier(hub, request, await calls.fresh(hub, task))

@@ -119,7 +119,8 @@ class Bearer(AuthBase):
         self.is_async = True
 
     async def __call__(self, request: HttpRequest) -> Incoming:
-        """Raises `Unauthorized`, `ScopeMissing`, and `LimitReached` for a client over its rates."""
+        """The `Incoming` of the request. Raises `Unauthorized`, `ScopeMissing`, and `LimitReached` for a client over
+        its rates."""
         lean = cast("McpRequest", request)
         headers, repeated = headers_of(lean.scope["headers"])
         client = lean.scope.get("client")

@@ -30,7 +30,7 @@ def reason(error: Exception) -> str:
 
 
 def later(request: HttpRequest, response: HttpResponse, why: str) -> HttpResponse:
-    """Add `Retry-After` to `response`, a 503, and return it. It is logged in one line, at most every ten seconds."""
+    """Add `Retry-After` to `response`, a 503, and return it. Logs one line, at most every ten seconds."""
     if _throttle():
         log.warning("503 for %s and others: %s", request.path, why)
     response["Retry-After"] = str(RETRY_SECONDS)

@@ -47,8 +47,8 @@ def text(name: str, default: str, about: str) -> str:
 
 
 def secret(name: str, about: str) -> str | None:
-    """The value of `name`, or the contents of the file that `{name}_FILE` names, without blanks around it. Raises
-    `ImproperlyConfigured` for a named file that is empty or cannot be read."""
+    """The value of `name`, or the contents of the file that `{name}_FILE` names, without blanks around it; `None` if
+    neither is set. Raises `ImproperlyConfigured` for a named file that is empty or cannot be read."""
     VARIABLES[name] = about
     path = os.environ.get(f"{name}_FILE")
     if path:

@@ -48,7 +48,7 @@ from taskhub.protocol.wire.page_links import question_path
 MAX_WAIT_SECONDS: Final = 60
 """The longest that a request waits for a decision."""
 MAX_WAITS: Final = 200
-"""How many requests of a client wait in one process; further ones are answered at once."""
+"""The most requests of a client that wait in one process; further requests are answered at once."""
 HOUR_MS: Final = 3_600_000
 _UNKNOWN: Final = "There is no such approval, or it is not this client's."
 
@@ -192,7 +192,8 @@ async def redeem(
     hub: Hub, incoming: Incoming, public_id: str, *, permit: str, arguments: dict[str, Any], program: str = ""
 ) -> Approval:
     """Redeem a permit, so that its client may make one call with these arguments. The rules decide again: if they now
-    deny the call, or require an approval that it does not have, the permit is not redeemed. `program`: see `Wanted`.
+    deny the call, or require an approval that the call does not have, the permit is not redeemed. `program`: see
+    `Wanted`.
 
     Raises `NotFound` if the client has no such permit, and `NotRedeemed` if the permit cannot be redeemed.
     """

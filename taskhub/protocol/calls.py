@@ -1,5 +1,5 @@
-"""A client's tasks in any revision: a tool call makes one and waits for it, and later requests find it by its id and
-answer its questions."""
+"""A client's tasks in any revision: a tool call makes a task and waits for it; later requests find the task by its id
+and answer its questions."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def trace_of(meta: dict[str, Any]) -> dict[str, Any]:
 
 
 async def fresh(hub: Hub, task: TaskRecord) -> TaskRecord:
-    """The task read again; the record itself if it was purged meanwhile."""
+    """The task, read again; `task` unchanged if it was purged meanwhile."""
     return await hub.tasks.run(task.id) or task
 
 

@@ -108,8 +108,8 @@ def _failed(hub: Hub, revision: Revision[Any] | None, message: Envelope | Respon
 def _downgrade_status(revision: Revision[Any], message: Envelope | Response, reply: Reply) -> Reply:
     """`reply` with a status that clients of this revision can handle.
 
-    The sender of a notification expects no answer and can do nothing about an error, so it gets 202. A response keeps
-    the status, the only sign to its sender that the answer was not taken.
+    The sender of a notification expects no answer and can do nothing about an error, so it gets 202. A client's
+    response keeps the status, which is the only sign to the client that the response was not taken.
     """
     if reply.status not in revision.statuses_sent_as_200 or isinstance(message, Response):
         return reply

@@ -67,8 +67,8 @@ def _revisions(mount: str, versions: tuple[str, ...]) -> tuple[_Some, Revision[A
 def revision_of(
     message: Envelope | Response, headers: Mapping[str, str], mount: str, versions: tuple[str, ...]
 ) -> Revision[Any]:
-    """The revision of a message, among those on its mount. If that revision is switched off: raises -32022 with the
-    versions that are served for an `initialize`, and returns the newest revision for any other message."""
+    """The revision of a message, among those on its mount. If that revision is switched off, an `initialize` raises
+    -32022 with the versions that are served, and any other message belongs to the newest revision."""
     older, newest, served = _revisions(mount, versions)
     revision = next((one for one in older if one.speaks(message, headers)), newest)
     if revision in served:

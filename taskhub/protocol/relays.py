@@ -119,7 +119,7 @@ async def read_resource(hub: Hub, incoming: Incoming, params: dict[str, Any], ro
 
 async def complete(hub: Hub, incoming: Incoming, params: dict[str, Any]) -> Answered | Failed:
     """Suggestions for an argument of a prompt or a template: at most `MAX_VALUES`, and none if its server has no
-    completions. Raises as `get_prompt`."""
+    completions. Raises what `get_prompt` raises."""
     calls.need_scope(incoming.principal, SCOPE)
     argument, context = params.get("argument"), params.get("context")
     if not isinstance(argument, dict) or not all(isinstance(argument.get(part), str) for part in ("name", "value")):

@@ -75,8 +75,8 @@ class RuleTime:
         self._turn = asyncio.Lock()
 
     async def run(self, tenant_id: int, steps: Steps[T]) -> T:
-        """The result of the steps, by the tenant's rules. Raises `LimitReached` if `MOST_WAITING` of its decisions
-        wait."""
+        """The result of the steps, by the tenant's rules. Raises `LimitReached` if `MOST_WAITING` decisions of the
+        tenant wait."""
         decision = _Decision(steps)
         free = tenant_id not in self._lines and self._left.take(tenant_id, 0.0) == 0.0
         if free and self._turned(tenant_id, decision):

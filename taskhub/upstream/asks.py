@@ -1,7 +1,8 @@
 """Small requests to an HTTP server of 2026-07-28 that belong to no call, such as polls, without the SDK's client.
 
 The SDK's client takes a millisecond of CPU for a poll, which is as much as a whole poll may take. This module handles
-only requests that are answered as expected. Any other is repeated through the SDK's client, which says what is wrong.
+only requests that are answered as expected. Any other request is repeated through the SDK's client, which says what is
+wrong.
 """
 
 from __future__ import annotations

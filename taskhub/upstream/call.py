@@ -231,7 +231,7 @@ async def _posted(
     bound: Bound,
     say: Callable[[LogLine], None],
 ) -> CallOutcome | _Again:
-    """The outcome of the call by a single request. Raises as `Posts.call`, without `ValidationError`."""
+    """The outcome of the call by a single request. Raises what `Posts.call` raises, except `ValidationError`."""
     params: dict[str, Any] = {"name": claim.tool_name, "arguments": claim.arguments}
     if given.answers is not None:
         params["inputResponses"] = given.answers

@@ -108,8 +108,8 @@ class Posts:
     ) -> dict[str, Any]:
         """The result of `tools/call` with these params, validated for the revision. `note` gets the call's progress.
 
-        Raises `MCPError` or `ValidationError`, as the SDK's client; `UnconnectedError`; or `RefusedError`, after which
-        no call of the profile can be made here until `learn` is called again.
+        Raises `MCPError` or `ValidationError`, as the SDK's client does; `UnconnectedError`; or `RefusedError`, after
+        which no call of the profile can be made here until `learn` is called again.
         """
         number = next(self._numbers)
         declared = self._declared[profile]

@@ -199,7 +199,7 @@ class SessionTasks:
         self, lend: Lend, taken: Poll, profile: Profile, body: dict[str, Any], say: Callable[[LogLine], None]
     ) -> dict[str, Any]:
         """The answer `body` to `tasks/get` in the form of 2026-07-28, with the result, the error or the questions of
-        the task. Raises as a request of the SDK's client."""
+        the task. Raises what a request of the SDK's client raises."""
         key, status = _key(taken), body.get("status")
         stream = self._streams.get(key)
         if stream is not None:
@@ -285,8 +285,8 @@ async def _nobody(kind: QuestionKind, params: dict[str, Any]) -> dict[str, Any]:
 
 
 async def result_of(connection: Connection, task_id: str) -> dict[str, Any]:
-    """Wait for the end of a task, and return its result, without the part of `_meta` that names the task. Raises as a
-    request of the SDK's client."""
+    """Wait for the end of a task, and return its result, without the part of `_meta` that names the task. Raises what a
+    request of the SDK's client raises."""
     assert connection.client is not None
     params = types.GetTaskPayloadRequestParams(task_id=task_id)
     body = (await connection.client.session.send_request(types.GetTaskPayloadRequest(params=params), Verbatim)).root

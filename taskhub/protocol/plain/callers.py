@@ -133,7 +133,7 @@ class Caller:
 
     async def again(self, waited: float) -> Caller:
         """The caller, with a new patience. Call this if the program made the same request `waited` seconds ago and that
-        request is still served: the program must have given it up without notice."""
+        request is still served: the program must have given up the earlier request without notice."""
         patience = self.settings.patience(self.client_info).seconds
         if waited < SOONEST_BACK or (patience is not None and waited > patience * OF_ANSWERED):
             return self  # too soon to tell, or the earlier request was about to get its interim result

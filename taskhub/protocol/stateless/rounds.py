@@ -101,7 +101,7 @@ async def answered(
 
 
 async def hub_tool(hub: Hub, request: Request, wording: Wording) -> Reply | Stream:
-    """The answer of a hub tool to a caller without tasks. The answer of `taskhub_wait_for_task` is that of the call it
+    """The answer of a hub tool to a caller without tasks. `taskhub_wait_for_task` gives the answer of the call that it
     waits for."""
     _check_wishes(request)
     caller = await caller_of(hub, request.incoming, request.client_info)

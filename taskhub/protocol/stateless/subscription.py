@@ -132,7 +132,7 @@ async def changed_tasks(
     read = await asyncio.gather(*(hub.reads.run((context_id, public_id)) for public_id in ids))
     found = []
     for public_id, now in zip(ids, read, strict=True):
-        task = now or mine[public_id]  # its owner cannot read it any more
+        task = now or mine[public_id]  # `now` is `None` if the owner cannot read the task any more
         hub.told[public_id] = task.version
         if shown.get(public_id) != task.version:
             shown[public_id] = task.version

@@ -1,8 +1,8 @@
 """The parts of MCP that are the same in all revisions.
 
 A part is here if one revision took it from another: the words for a task's status, which 2025-11-25 took from SEP-1686
-and later ones kept; the first members of a `Task`; pages of lists and their cursors; definitions under the names that
-the hub exposes; the digests that show that a list has changed.
+and later revisions kept; the first members of a `Task`; pages of lists and their cursors; definitions under the names
+that the hub exposes; the digests that show that a list has changed.
 
 - `tasks`: a task's status, its first members, the questions that the client may answer.
 - `lists`: pages of lists: their cursors, and the lists of the catalogue.

@@ -16,13 +16,13 @@ client needs."""
 
 
 def pages(task: TaskRecord) -> tuple[OpenQuestion, ...]:
-    """The open questions whose pages the client is now asked to open. Those for which it has answered are left out."""
+    """The open questions whose pages the client is now asked to open, without those whose request it has answered."""
     return tuple(question for question in task.questions if question.page)
 
 
 def offered(task: TaskRecord) -> tuple[OpenQuestion, ...]:
-    """The open questions whose pages the client is asked to open, now or in an earlier round. Those for which it has
-    answered are left out."""
+    """The open questions whose pages the client is asked to open, now or since an earlier round, without those whose
+    request it has answered."""
     return tuple(question for question in task.questions if question.page or question.offered)
 
 

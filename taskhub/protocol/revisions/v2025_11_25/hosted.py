@@ -1,5 +1,5 @@
 """Hosted tasks: to answer a question, the client creates a task of its own, and the hub polls that task until it has
-the answer (CH-*). Each step is an outbound request in the database, so any process can take the next one, also after a
+the answer (CH-*). Each step is an outbound request in the database, so any process can take the next step, also after a
 restart.
 
 The ids of these tasks are made by the client and stored only in the params of those requests (CH-06). If the client's

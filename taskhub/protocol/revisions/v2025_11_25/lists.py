@@ -39,8 +39,8 @@ _tools_and_ours = listing("tools/list ours", "tools", with_hub_tools, mapping.pl
 
 
 async def list_tools(hub: Hub, request: Request) -> Reply:
-    """The tools that this session's client can call: those that require a task only if it declares tasks, and the
-    hub's own only if it does not."""
+    """The tools that this session's client can call. Tools that require a task are among them only if the client
+    declares tasks; the hub's own tools only if it does not."""
     if mapping.declares_tasks(request.on.client_capabilities, request.version):
         return await _all_tools(hub, request)
     if not mapping.makes_plain_calls(request.on):

@@ -76,8 +76,8 @@ def asked_for(hub: Hub, request: Request) -> bool:
 
 
 async def create(hub: Hub, request: Request, details: dict[str, Any]) -> TaskRecord:
-    """The call as a task under the client's id. `details` are arguments of `calls.created`, as `toolcall._details`
-    makes them. Raises -32602 for an id that was used before (T1686-05)."""
+    """Make the task of the call, under the client's id. `details` are arguments of `calls.created`, as
+    `toolcall._details` makes them. Raises -32602 for an id that was used before (T1686-05)."""
     client_task_id, keep = _wanted(request.meta[META_TASK])
     if await calls.known_task(hub, request.principal, client_task_id, VERSION) is not None:
         raise _exists(client_task_id)  # the new task would hide the one that has this id already

@@ -77,7 +77,7 @@ def _of_this_wire(body: bytes, related: dict[str, Any] | None, version: str) -> 
 
 def question(task: TaskRecord, question: OpenQuestion, augmentation: dict[str, Any] | None) -> NewRequest:
     """A question as a request to the client. It names its task if the client has a handle of it (T25-36). With
-    `augmentation`, which is the parameter `task`, the client makes it a task of its own (CH-03, CH-04)."""
+    `augmentation`, the value of the parameter `task`, the client answers it by a task of its own (CH-03, CH-04)."""
     params = dict(question.params)
     if augmentation is not None:
         params["task"] = augmentation

@@ -140,7 +140,7 @@ async def serve_task(
 
 
 async def listen(hub: Hub, incoming: Incoming) -> Stream:
-    """GET: the session's own stream (B25-14), or with `Last-Event-ID` the stream that it resumes (B25-16)."""
+    """GET: the session's own stream (B25-14), or with `Last-Event-ID` the stream that the client resumes (B25-16)."""
     if "text/event-stream" not in (accept := incoming.headers.get("accept", "").lower()) and "*/*" not in accept:
         raise WireError(INVALID_REQUEST, "Accept must list text/event-stream", status=406)
     session = await session_of(hub, incoming)

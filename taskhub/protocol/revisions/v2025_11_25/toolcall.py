@@ -180,7 +180,7 @@ async def _answered(
 
 
 async def _hub_tool(hub: Hub, request: Request) -> Reply | Stream:
-    """The answer of a hub tool. The answer of `taskhub_wait_for_task` is that of the call it waits for."""
+    """The answer of a hub tool. `taskhub_wait_for_task` gives the answer of the call that it waits for."""
     caller = await caller_of(hub, request.incoming, request.on.client_info)
     name, arguments = request.params["name"], request.params.get("arguments", {})
     if not caller.settings.tools:

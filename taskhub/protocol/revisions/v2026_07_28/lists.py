@@ -46,8 +46,8 @@ _tools_and_ours = listing("tools/list ours", "tools", with_hub_tools, _plain_too
 
 
 async def list_tools(hub: Hub, request: Request) -> Reply:
-    """The tools that this request could call: those that require a task only if it declares the extension, and the
-    hub's own only if it does not."""
+    """The tools that this request's client can call. Tools that require a task are among them only if the request
+    declares the tasks extension; the hub's own tools only if it does not."""
     if declares_tasks(request.capabilities):
         return await _all_tools(hub, request)
     caller = await caller_of(hub, request.incoming, request.client_info)

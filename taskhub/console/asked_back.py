@@ -1,4 +1,4 @@
-"""What the card of an approval says of questions to the requester."""
+"""What the card of an approval shows of the questions that approvers asked the requester."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from taskhub.domain.questions.inbox import InboxItem
 
 
 def asked_back(request: ConsoleRequest, item: InboxItem) -> dict[str, Any]:
-    """The template context of what approvers asked the requester, and of the form with which the person asks: how they
-    are asked, or why they cannot be. Empty for what is no approval; no form if it is not for the person to decide."""
+    """The template context of an approval: what approvers asked the requester, and the form with which the person can
+    ask, with how the requester is reached or why they cannot be asked. Empty for any other kind of question. If
+    somebody else has to decide, there is no form."""
     if item.kind is not QuestionKind.APPROVAL:
         return {}
     if not item.mine:

@@ -49,8 +49,8 @@ _MAPS: Final = {"annotations", "_meta"}
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One value that differs, as text; `before` or `after` is empty if that definition does not have the value.
-    `missing`: what to say in place of it."""
+    """One value that differs, as text. `before` or `after` is empty if that definition does not have the value;
+    `missing` is the text that is shown in place of the empty one."""
 
     path: str
     before: str
@@ -150,8 +150,8 @@ def _line(text: str) -> str:
 
 
 def of_arguments(before: dict[str, Any], after: dict[str, Any], schema: Any = None) -> Changes:
-    """The values that differ between the arguments of two calls, a part for each argument. `schema`: the tool's, by
-    whose defaults it is said what an argument is that was not given."""
+    """The values that differ between the arguments of two calls, a part for each argument. `schema` is the schema of
+    the tool's arguments: for an argument that was not given, its default is named."""
     old, new = (
         {(name, path): text for name, value in one.items() for path, text in _leaves(value, ())}
         for one in (before, after)
@@ -178,7 +178,7 @@ def of_arguments(before: dict[str, Any], after: dict[str, Any], schema: Any = No
 
 
 def _not_given(schema: Any, name: str) -> str:
-    """That an argument was not given, with the default that the schema names."""
+    """The text that says that an argument was not given, with the default that the schema names, if any."""
     listed = schema.get("properties") if isinstance(schema, dict) else None
     rule = listed.get(name) if isinstance(listed, dict) else None
     if not isinstance(rule, dict) or "default" not in rule:
@@ -189,7 +189,7 @@ def _not_given(schema: Any, name: str) -> str:
 
 
 def _told(definition: dict[str, Any]) -> Iterator[tuple[_Place, str]]:
-    """All values of a definition, as JSON text, each with its part and its path within the part."""
+    """All values of a definition, each as JSON text, with the value's part and its path within the part."""
     for key, value in definition.items():
         what = _PARTS.get(key, "")
         if key in _SCHEMAS and isinstance(value, dict):

@@ -10,8 +10,8 @@ from taskhub.domain.notices.channels import Channel
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """A channel in words. `off`: what is said where this hub does not send on it; `label` and `hint`: of the input for
-    the address; `saved`: what its button saves; `kind`: that of the input."""
+    """A channel in words. `off` is said on a hub that does not send on the channel. `label`, `hint` and `kind` (its
+    HTML type) are of the input for the address, and `saved` is the word on the button that saves the address."""
 
     name: str
     message: str

@@ -12,7 +12,7 @@ from taskhub.domain.tasks.stats import ENDS, Counts, Hour
 HEIGHT: Final = 120
 SLOT: Final = 100 / 24
 STACKED: Final = ("finished", "cancelled", "rejected", "expired", "denied", "error", "faulted")
-"""The outcomes from the bottom of a column to its top, where what went wrong is noticed."""
+"""The outcomes from the bottom of a column to its top. What went wrong is at the top, where it is noticed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,8 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Stacked columns on a scale from 0 to `top` tasks. `tabs` are the outcomes that it has: what is rare only where
-    there is one."""
+    """Stacked columns on a scale from 0 to `top` tasks. `tabs` are the outcomes that the chart lists; a rare outcome is
+    listed only if some task had it."""
 
     columns: tuple[Column, ...]
     tabs: tuple[str, ...]

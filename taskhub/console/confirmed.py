@@ -18,7 +18,7 @@ def remember(session: Any, user_id: int, factor: int) -> Confirmed:
 
 
 def remembered(session: Any, user_id: int) -> Confirmed | None:
-    """What `remember` kept of this user; `None` if nothing."""
+    """The confirmation that `remember` kept of this user; `None` if there is none."""
     found = session.get(_KEY)
     if not isinstance(found, dict) or found.get("user") != user_id:
         return None

@@ -26,7 +26,7 @@ complete."""
 FOLD_LINES: Final = 200
 """How many lines a task's page shows of a result, of its raw JSON, and of the arguments."""
 TOLD_FROM: Final = 200
-"""From how many characters on a page says how long an argument is."""
+"""An argument with more characters than this has its length beside it."""
 FOLD_BLOCKS: Final = 100
 """How many content blocks of a result a task's page shows."""
 FOLD_ROWS: Final = 50
@@ -34,11 +34,12 @@ FOLD_ROWS: Final = 50
 FOLD_SAID: Final = 15
 """How many messages of a sampling request a page shows."""
 _FOLD_MARKS: Final = 500
-"""How many invisible characters, which a page draws as marks that are far longer, a budget has room for."""
+"""How many marks a page has room for, besides the limits for characters and lines. A mark stands for invisible
+characters, and is far longer than they are."""
 _NARROW: Final = 40
-"""Characters of a line on a phone, about."""
+"""About how many characters fit on a line on a phone."""
 _FRAME: Final = 13
-"""Lines that the frame shows in which a long text scrolls."""
+"""How many lines the frame shows in which a long text scrolls."""
 
 
 _LIKE_ANOTHER: Final = re.compile(r"\s*(?:[\[{]|(?:true|false|null|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*\Z)")
@@ -83,37 +84,39 @@ class ResultView:
 
 
 class Row(NamedTuple):
-    """A member of an object as a page shows it: its name (`None` for a value that is no object) and its text."""
+    """One line of a table that shows a value: a member of an object, or (with `name` = `None`) a whole value that is no
+    object. `text` is the value as text."""
 
     name: str | None
     text: str
     short: bool
     """Whether the text is one line."""
     like_another: bool = False
-    """Whether it is a string that looks like another JSON value."""
+    """Whether the text of a string looks like another JSON value, such as a number."""
     unknown: bool = False
-    """Whether the schema does not know the name."""
+    """Whether the schema does not list the name."""
     default: str = ""
-    """`same` where the value is the schema's default, `left` where it was not given and the text is the default."""
+    """`same` if the value is the schema's default; `left` if no value was given, and `text` is the default; otherwise
+    empty."""
     unshown: str = ""
-    """How much of the text is not shown, in words."""
+    """How much of the value is not part of `text`, in words; empty if nothing is missing."""
 
     @property
     def extent(self) -> str:
-        """How long the text is, in words; empty where that is seen at a glance."""
+        """How long the text is, in words; empty if the text is short, or if `unshown` says it."""
         if self.unshown or (self.short and len(self.text) <= TOLD_FROM):
             return ""
         return _extent(self.text)
 
 
 class Rows(list[Row]):
-    """Rows of which a page shows all that there are, but for `left` more."""
+    """The rows that a page shows. `left` is the number of further rows, which it does not show."""
 
     left: int = 0
 
     @property
     def cut(self) -> bool:
-        """Whether rows, or a part of one, are not shown."""
+        """Whether rows, or parts of rows, are not shown."""
         return bool(self.left) or any(row.unshown for row in self)
 
 
@@ -146,7 +149,7 @@ class _Budget:
         return kept
 
     def _few_marks(self, text: str) -> str:
-        """The beginning of the text with as many marks as are left."""
+        """The beginning of the text, cut before the first mark for which there is no room."""
         shown = 0
         for piece, times in signs.pieces(text, lines=True):
             if times and self._marks == 0:
@@ -195,8 +198,8 @@ def folded(text: str) -> tuple[str, bool]:
 
 
 def folded_rows(found: list[Row]) -> Rows:
-    """The rows (see `rows`) of which a page shows as much as it has room for, also on a phone, with how much is left
-    out."""
+    """The rows for which a page has room, also on a phone. `left` says how many rows there is no room for, and
+    `unshown` how much of a row's text."""
     budget, shown, height = _Budget(), Rows(), 0
     for row in found[:FOLD_ROWS]:
         if not budget.left or height > FOLD_LINES:
@@ -213,8 +216,8 @@ def folded_rows(found: list[Row]) -> Rows:
 
 
 def said(messages: Any) -> tuple[list[dict[str, Any]], int]:
-    """The messages of a sampling request, each with its `role` and `blocks`: as many as a page shows, and how many of
-    them it does not show, or not whole."""
+    """The messages of a sampling request for which a page has room, each with its `role` and `blocks`; and how many
+    messages are left out or cut."""
     budget, shown = _Budget(), []
     found = [one for one in messages if isinstance(one, dict)] if isinstance(messages, list) else []
     cut = 0
@@ -229,7 +232,7 @@ def said(messages: Any) -> tuple[list[dict[str, Any]], int]:
 
 
 def _extent(text: str, more: str = "") -> str:
-    """How long the text is, in words."""
+    """How long the text is, in words. `more` stands after each number."""
     lines, told = text.count("\n") + 1, f"{len(text):,}{more} characters"
     return told if lines == 1 else f"{lines:,}{more} lines, {told}"
 
@@ -258,9 +261,9 @@ def block(item: Any) -> Block:
 
 
 def rows(value: Any, schema: Any = None) -> list[Row]:
-    """The members of an object as rows; any other value is one row without a name. With the JSON schema of the object
-    they say which names it does not know and which values are its defaults, and its defaults of what is not given
-    follow."""
+    """The members of an object as rows; any other value is one row without a name. With the JSON schema of the object,
+    each row says whether the schema lists the name and whether the value is the default, and rows follow for the
+    defaults of members that were not given."""
     if not isinstance(value, dict):
         return [Row(None, visible_json(value), short=False)]
     known = schema.get("properties") if isinstance(schema, dict) else None
@@ -319,6 +322,7 @@ def _same(text: str, value: Any) -> bool:
 
 
 def sampling(params: dict[str, Any]) -> dict[str, Any]:
-    """The system prompt and the messages of a sampling request with these params, and how much of them is left out."""
+    """The system prompt and the messages (`said`) of a sampling request with these params, and how many of the messages
+    are left out or cut (`left`)."""
     told, left = said(params.get("messages"))
     return {"system": str(params.get("systemPrompt") or ""), "said": told, "left": left}

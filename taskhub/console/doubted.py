@@ -11,9 +11,9 @@ from taskhub.domain.rules.reads import version
 
 
 def doubted(tenant_id: int, item: InboxItem) -> dict[str, Any]:
-    """The template context of an approval whose rule is in doubt: `doubted`, the arguments that the rule compares and
-    that the call does not have or has as null; where there are none, `compared`, all that the rule compares. Empty for
-    any other question, and if that version does not have the rule."""
+    """The template context of an approval whose rule is in doubt. `doubted` are the arguments that the rule compares
+    and that the call lacks or has as null; if there are none, `compared` are all arguments that the rule compares.
+    Empty for any other question, and if the rule is not in the version that the question names."""
     decided = item.params.get("decided")
     if not isinstance(decided, dict) or not decided.get("doubt"):
         return {}
@@ -24,6 +24,6 @@ def doubted(tenant_id: int, item: InboxItem) -> dict[str, Any]:
     try:
         compared = sorted(compiled(rule.when).compared)
     except Invalid:
-        return {}  # of a version whose expressions are read differently now
+        return {}  # the version is older, and its expression cannot be read any more
     missing = [name for name in compared if item.runs_with.get(name) is None]
     return {"doubted": missing, "compared": [] if missing else compared}

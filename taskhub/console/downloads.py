@@ -1,4 +1,4 @@
-"""JSON of others as a file, whole, where a page shows only the beginning."""
+"""Downloads of JSON that others wrote. A download is complete, where a page shows only the beginning."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from taskhub.lib.signs import escaped_json
 
 
 def download(value: Any, name: str) -> HttpResponse:
-    """`value` as a file with this name; JSON text as it is stored. What nobody would see in it, a lone surrogate among
-    that, is written as an escape, as on pages."""
+    """A download of `value` under the file name `name`. A string is taken as JSON text and stays as it is stored; any
+    other value is encoded. Invisible characters and lone surrogates are written as escapes, as on pages."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     response = HttpResponse(escaped_json(text).encode(errors="backslashreplace"), content_type="application/json")
     # The browser must save it: what others wrote is never rendered as a page of this site.

@@ -1,8 +1,8 @@
 """Foreign text as HTML: all text that others wrote is put on a page by `foreign`, `foreign_lines` or `spelled`.
 
-It is read in the order in which it is stored, by whoever reads from left to right, too: what is written from right to
-left is a run of its own among the rest, and a line that begins so says where it is read from. What nobody would see, or
-would take for something else, has a mark (`lib.signs`, `lib.scripts`).
+The text appears in the order in which it is stored. Parts that are written from right to left are isolated from the
+text around them. A line that begins with such a part runs from right to left; if it has parts of both directions, a
+mark says so. Invisible characters, and words that mix scripts, have a mark too (`lib.signs`, `lib.scripts`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST_MARKS: Final = 1_000
 """How many marks a page shows in one text, because a mark is much longer than its character. Several equal characters
 in a row share one mark."""
 SLACK: Final = 12
-"""So many characters more than asked for are shown rather than counted."""
+"""A text that is longer than asked for by at most this many characters is shown whole."""
 LONG_WORD: Final = re.compile(r"\S{25}")
 # The letters, digits and marks of scripts that are written from right to left stand in these blocks.
 _TURNED: Final = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
@@ -34,9 +34,9 @@ _FEW_BLANKS: Final = re.compile(rf"\s{{2,{signs.FEW_BLANKS}}}")
 
 
 def foreign(text: Any, most: int | None = None) -> SafeString:
-    """Foreign text (of clients, servers, tools and people) on one line, unchanged. Invisible characters, line breaks
-    and what is like them are drawn as marks with a name. Of more than `most` characters the beginning is shown, and how
-    many are not."""
+    """Foreign text (of clients, servers, tools and people) on one line, unchanged. Invisible characters and line breaks
+    are drawn as marks with a name. If the text has more than `most` characters, its beginning is shown, and the number
+    of characters that are left out."""
     return _foreign(text, most, lines=False)
 
 
@@ -46,7 +46,8 @@ def foreign_lines(text: Any, most: int | None = None) -> SafeString:
 
 
 def foreign_part(text: Any) -> SafeString:
-    """Like `foreign`, for a part of a sentence: blanks at its ends are what separates it from the next one."""
+    """Like `foreign`, for a part of a sentence: blanks at its ends are not marked, because they separate it from other
+    parts."""
     return _foreign(text, None, lines=False, ends=False)
 
 
@@ -91,13 +92,14 @@ def _foreign(text: Any, most: int | None, *, lines: bool, ends: bool = True) -> 
 
 
 class _Drawn:
-    """Draws one text, and counts its marks: after `MOST_MARKS` nothing is drawn, and `left` counts characters."""
+    """Draws one text as HTML, with at most `MOST_MARKS` marks. `left` counts the characters that were not drawn after
+    that."""
 
     def __init__(self, *, lines: bool) -> None:
         self._lines, self._marks, self.left = lines, 0, 0
 
     def run(self, text: str, *, all_blanks: bool = False) -> str:
-        """Text of one direction. With `all_blanks`, each blank of it has a mark."""
+        """Draw text of one direction. With `all_blanks`, each blank of the text has a mark."""
         found = signs.pieces(text, lines=self._lines, blanks=True)
         if all_blanks:
             found = iter([(text[0], len(text)) if text and len(set(text)) == 1 else (text, 1)] if text else [])
@@ -113,8 +115,8 @@ class _Drawn:
         return "".join(parts)
 
     def line(self, text: str) -> str:
-        """A line with text from right to left in it. Its base is the direction of its first letter; each run of the
-        other direction is isolated, so that it stays where it is stored."""
+        """Draw a line that has text from right to left. The direction of the line is that of its first letter. Each run
+        of the other direction is isolated, so that it appears where it is stored."""
         runs = list(_runs(text))
         base = next((way for letter in text if letter.isalpha() and (way := _way(letter))), "ltr")
         other = "ltr" if base == "rtl" else "rtl"
@@ -124,7 +126,7 @@ class _Drawn:
         return f'{mark}<bdi dir="{base}">{"".join(parts)}</bdi>'
 
     def _visible(self, text: str) -> str:
-        """Visible text: a mark follows each word of several scripts, and blanks in a row keep their width."""
+        """Draw visible text. A mark follows each word that mixes scripts, and blanks in a row keep their width."""
         told, done = [], 0
         for odd in odd_words(text):
             self._marks += 1
@@ -141,13 +143,14 @@ class _Drawn:
 
 
 def _way(letter: str) -> str:
-    """The direction of a letter or digit: `ltr` or `rtl`; empty for what has none of its own."""
+    """The direction of a letter or digit: `ltr` or `rtl`; empty for a character without a direction of its own."""
     return _WAYS.get(unicodedata.bidirectional(letter), "")
 
 
 def _runs(text: str) -> Iterator[tuple[str, str]]:
-    """The text in order, cut where its direction changes: (part, direction). What has no direction of its own belongs
-    to the run around it, and between two runs it is a part without a direction."""
+    """The text in order, cut where its direction changes, as pairs of a part and its direction. Characters without a
+    direction belong to the run around them; between two runs of different directions, they are a part with an
+    empty direction."""
     begin, end, way = 0, 0, ""
     for at, letter in enumerate(text):
         here = _way(letter)

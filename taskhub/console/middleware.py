@@ -33,7 +33,8 @@ def person_middleware(get_response: Callable[[HttpRequest], HttpResponse]) -> Ca
 
 
 def _change_first(request: HttpRequest) -> str:
-    """The page where the password is changed, which leads to the page that was asked for afterwards."""
+    """The URL of the page where the password is changed. After the change, it leads to the page that was asked for, if
+    that was a whole page."""
     there = reverse("account_change_password")
     wanted = request.get_full_path()
     if request.method != "GET" or wants_partial(request):

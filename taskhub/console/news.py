@@ -22,7 +22,7 @@ _ESCALATED: Final = ("bell-alert", "", "nobody decided in time: your group is as
 
 @dataclass(frozen=True, slots=True)
 class NewsRow:
-    """One row of the news. `happened` is what happened; `by` is who did it, where that is told."""
+    """One row of the news. `happened` says what happened; `by` is who did it, empty if the row does not name them."""
 
     item: News
     icon: str

@@ -1,4 +1,5 @@
-"""The queue of the inbox that a URL names: which questions, narrowed to what, from where on."""
+"""The queue of the inbox that a URL names: which questions, in which order, by which filters, from which question
+on."""
 
 from __future__ import annotations
 
@@ -19,20 +20,22 @@ from taskhub.domain.questions.inbox import InboxFilter, InboxItem, Sort
 
 QUEUES: Final = {"mine": "For me", "all": "All open", "decided": "Decided"}
 NARROWS: Final = ("tool", "client", "kind", "risk", "group", "age", "conversation")
-"""The fields of `InboxFilter` that are a parameter of the URL by themselves."""
+"""The fields of `InboxFilter` that are parameters of the URL under the same names."""
 MOST_WORDS: Final = 8
-"""Words of a search that are looked for; more are ignored."""
+"""How many words of a search are used; further words are ignored."""
 
 
 AGES: Final = {"1h": "In the last hour", "over-1h": "Over an hour ago", "over-1d": "Over a day ago"}
 SORTS: Final = {Sort.OLDEST: "Oldest", Sort.DUE: "Due soonest", Sort.RISK: "Highest risk", Sort.NEWEST: "Newest"}
 FIRST: Final = {Sort.DUE: "first", Sort.NEWEST: "newest"}
-"""The one of calls that are alike which stands for them, where it is not the oldest."""
+"""Calls that are alike are shown as one row, which stands for the oldest of them. Where another one stands for them,
+this is the word for it, by order of the list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A queue as the URL has it. `after` is the question after which the list begins, 0 for its beginning."""
+    """A queue as the URL names it. The list begins after the question with the id `after`; 0 stands for the
+    beginning."""
 
     name: str
     wanted: InboxFilter
@@ -42,7 +45,8 @@ class Queue:
 
     @property
     def foremost(self) -> str:
-        """Which of calls that are alike stands for them."""
+        """The word for the call that stands for calls that are alike: `oldest`, `newest`, or `first` for the one that
+        is due first."""
         return FIRST.get(self.sort, "oldest")
 
     @property
@@ -51,8 +55,8 @@ class Queue:
         return self.wanted != inbox.EVERYTHING
 
     def query(self, *, name: str = "", after: int | None = None) -> str:
-        """The query string of this queue, or of the queue `name` with the same filters; empty for what the inbox shows
-        without one."""
+        """The query string of this queue, or of the queue `name` with the same filters. Empty for the queue that the
+        inbox shows without a query string."""
         queue, start = name or self.name, self.after if after is None else after
         told = query.url(
             queue="" if queue == "mine" else queue,
@@ -70,16 +74,16 @@ class Queue:
         return "" if told == "?" else told
 
     def address(self, question_id: int | None = None) -> str:
-        """The URL of the inbox with this queue, and a question of it beside the list."""
+        """The URL of this queue in the inbox; with `question_id`, the question with that id is open beside the list."""
         here = reverse("inbox") if question_id is None else reverse("inbox-question", args=[question_id])
         return here + self.query()
 
     def of(self, item: InboxItem) -> str:
-        """The URL of an item of a list: a question, or those that are alike."""
+        """The URL of a row of the list: the page of a question, or the page of calls that are alike."""
         return reverse("inbox-alike" if item.folded else "inbox-question", args=[item.id]) + self.query()
 
     def filters(self, items: Sequence[InboxItem]) -> InboxFilters:
-        """The form above the list, which offers the tools and clients of its rows."""
+        """The form above the list. It offers the tools, clients and groups of the rows `items`."""
         wanted = self.wanted
         now = {
             "q": self.text,
@@ -105,7 +109,7 @@ class Queue:
 
 
 def queue_of(request: ConsoleRequest) -> Queue:
-    """The queue that the URL names; what it says otherwise is ignored."""
+    """The queue that the URL names. Values that cannot be understood are ignored."""
     name = query.choice(request, "queue", tuple(QUEUES)) or "mine"
     after = query.number(request, "after") or 0
     if name == "decided":
@@ -126,8 +130,8 @@ def queue_of(request: ConsoleRequest) -> Queue:
 
 
 def conversation(item: InboxItem) -> dict[str, object]:
-    """The template context of the link to other calls of an open question's conversation that wait: how many, and
-    where."""
+    """The template context of the link to other calls of the same conversation: `conversation`, how many of them wait,
+    and `of_conversation`, the query string that lists them. Empty for a question that is closed."""
     if item.state is not QuestionState.OPEN:
         return {}
     of_it = Queue("all", InboxFilter(conversation=item.public_id), "", 0)

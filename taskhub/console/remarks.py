@@ -12,12 +12,12 @@ def remarks_on(item: InboxItem) -> list[Remark]:
 
 
 def remarks_of(found: dict[str, list[Remark]], key: str) -> list[Remark]:
-    """Those of `remarks_by_key` on one question."""
+    """The remarks on the question with this key, from the result of `remarks_by_key`."""
     return found.get(key, [])
 
 
 def remarks_by_key(task_id: int) -> dict[str, list[Remark]]:
-    """The remarks on each question of the task that has some, by its key."""
+    """The remarks on a task's questions, by the key of the question. A question without remarks is left out."""
     found: dict[str, list[Remark]] = {}
     for remark in remarks(task_id):
         found.setdefault(remark.key, []).append(remark)

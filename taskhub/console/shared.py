@@ -23,7 +23,7 @@ SHARED_SECONDS: Final = 5.0
 
 @dataclass
 class _Part:
-    """A rendered partial, with the tenant's count of news (`generation.heard`) from before its data was read. The lock
+    """A rendered partial, with the number of the tenant's hints (`generation.heard`) before its data was read. The lock
     `making` is held while the partial is checked or rendered again."""
 
     making: threading.Lock = field(default_factory=threading.Lock)
@@ -37,8 +37,8 @@ _adding = threading.Lock()
 
 
 def shared(request: ConsoleRequest, element: str, make: Callable[[], HttpResponse]) -> HttpResponse:
-    """`make()`, or its earlier content for a person of the same tenant and role at the same URL, if no news arrived
-    since.
+    """The response of `make()`. Its last response for somebody of the same tenant and role at the same URL is used
+    again, if no hint has arrived since, for `SHARED_SECONDS` at most.
 
     Only requests that `element` sends by itself, on a hint, are served from the cache, never a person's click.
     """

@@ -103,7 +103,8 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """A time within a sentence. It is drawn as a running clock since then, or, with `spent=False`, by the tag `ago`."""
+    """A time within a sentence. By default it is drawn as a running clock of the time since `at`; with `spent=False`,
+    as a time of the past (`ago`)."""
 
     at: datetime
     spent: bool = True
@@ -136,9 +137,9 @@ PACE_FROM: Final = 10.0
 FURTHEST: Final = 10 * 365 * 86_400.0
 """The latest end that is predicted, in seconds after the start of the run."""
 LATE: Final = timedelta(seconds=5)
-"""If a poll is overdue for so long, the page says that nobody polls."""
+"""If nobody has polled for this long after a poll was due, the page says that nobody polls."""
 NEAR: Final = 80
-"""A run without progress is reported as close to its time limit after so many percent of the limit."""
+"""Percent. A run without progress is reported as close to its time limit when it has used this much of the limit."""
 
 
 def why(detail: TaskDetail, now: datetime) -> Told:
@@ -229,8 +230,8 @@ def _approvals(detail: TaskDetail) -> list[TaskQuestion]:
 
 
 def asked_again(detail: TaskDetail, question_id: int) -> str:
-    """A sentence that says that the call needs another approval than that of this question, because something has
-    changed; empty if it does not."""
+    """A sentence that says that an approval of this question is not enough, because something has changed, so that
+    people are asked again; empty if they are not."""
     of = _approvals(detail)
     again = next((asked for asked in of if asked.id > question_id and asked.state is QuestionState.OPEN), None)
     if again is not None:
@@ -249,13 +250,13 @@ def asked_again(detail: TaskDetail, question_id: int) -> str:
 
 
 def _said(asked: list[TaskQuestion], question_id: int) -> dict[str, Any] | None:
-    """What the approval keeps of the rule that asked for it; `None` if no rule did."""
+    """What the approval `question_id` keeps of the rule that asked for it; `None` if no rule did."""
     return next((each.params.get("decided") for each in asked if each.id == question_id), None)
 
 
 def by_rules(detail: TaskDetail, question_id: int, found: Outlook) -> str:
-    """What becomes of the call by the rules in force now although people approve it in answer to this question, as a
-    sentence; empty if it runs."""
+    """A sentence that says that by the rules in force now, the call does not run although this question was or will be
+    approved: it is denied, or people are asked again. Empty if it runs."""
     verdict = found.verdict
     if verdict.then is Then.DENY:
         what = f"hidden from {detail.client}" if verdict.hidden else "denied"
@@ -269,8 +270,8 @@ def by_rules(detail: TaskDetail, question_id: int, found: Outlook) -> str:
 
 
 def _changed(before: dict[str, Any] | None, rule: str, version: int) -> str:
-    """That another rule, or the same in another version, asks now than in `before`, what the question keeps of its
-    rule."""
+    """The beginning of a sentence: which rule asks now, and whether that is another rule or a new version of the rule
+    in `before`, which is what an earlier approval keeps of its rule."""
     if not before:
         return f"A rule asks about this call now (version {version})"
     changed = "The rule has changed" if before["rule"] == rule else "Another rule asks"
@@ -278,7 +279,7 @@ def _changed(before: dict[str, Any] | None, rule: str, version: int) -> str:
 
 
 def never(detail: TaskDetail) -> str:
-    """Why the call will never run, even if people approve it, as a sentence; empty if it may run."""
+    """A sentence that says why the call will never run, even if people approve it; empty if it may run."""
     task, why = detail.task, detail.unfit_why
     if task.state in TERMINAL:
         # A worker has ended the call since the page was drawn.
@@ -292,8 +293,8 @@ def never(detail: TaskDetail) -> str:
 
 
 def held_up(detail: TaskDetail, now: datetime) -> str:
-    """Why the call cannot run yet, or will never run, although no question is open, as a sentence; empty if it only
-    needs a free slot."""
+    """A sentence that says why the call cannot run yet, or will never run, although no question is open; empty if it
+    only needs a free slot."""
     if not detail.server_enabled and not detail.server_removed:
         return f"{words('paused', detail.server)}."
     if ends := never(detail):
@@ -306,7 +307,7 @@ def held_up(detail: TaskDetail, now: datetime) -> str:
         since, left = duration(now - detail.away_since), detail.retry_at - now
         when = f"in {duration(left)}" if left > timedelta(seconds=1) else "now"
         return f"Waiting for its server, which could not be reached for {since}. The next attempt is {when}."
-    queued = detail.task.state is State.QUEUED  # else the time is that of an earlier wait, or of a decision undone
+    queued = detail.task.state is State.QUEUED  # else `runnable_at` is of an earlier wait, or of an undone decision
     if queued and detail.runnable_at > now + timedelta(seconds=1) and not held_words(detail, now):
         why = detail.task.message or "Returned to the queue"
         return f"{why}: next attempt in {duration(detail.runnable_at - now)}."
@@ -338,7 +339,7 @@ def _why_working(detail: TaskDetail, now: datetime) -> Told:
 
 
 def _why_deferred(detail: TaskDetail, attempt: AttemptRow, poll_at: datetime, number: str, now: datetime) -> Told:
-    """The explanation for a call that its server runs as a task of its own."""
+    """Why a deferred call is in its state: its server runs the call as a task of its own."""
     since = Time(attempt.deferred_at or attempt.started_at)
     told: Told = (f"Running at server {detail.server}, as a task of its own, for ", since, f"{number}.")
     if detail.task.cancel_requested_at:
@@ -422,7 +423,8 @@ def _why_waiting(question: TaskQuestion) -> Told:
 
 
 def moments(events: Sequence[TaskEvent]) -> tuple[Moment, ...]:
-    """The history, newest event first. Without the event of each question, since what it changed is in the history."""
+    """The history, newest event first. `question.asked` is left out, because the change of the task's state says the
+    same."""
     return tuple(_moment(event) for event in reversed(events) if event.action != "question.asked")
 
 

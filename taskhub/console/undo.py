@@ -1,4 +1,4 @@
-"""Decisions that can be undone: what a message about them says besides its words, and what their task says."""
+"""Decisions that can be undone: the button in a message about them, and the sentence on the page of their task."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from taskhub.domain.tasks.detail import TaskDetail
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """Decisions of the person who reads the message, which can be undone for so many seconds."""
+    """Decisions of the person who reads the message. They can be undone for `seconds` from now."""
 
     listed: str
     """The ids of the questions, with commas between them."""
@@ -21,7 +21,8 @@ class Undo:
 
 
 def tags(public_id: str, undoable: Sequence[Undoable]) -> str:
-    """The extra tags of a message about this task, or about several (empty id)."""
+    """The extra tags of a message: the public id of the task that it is about (empty for several tasks), and the
+    decisions that can be undone from the message."""
     if not undoable:
         return public_id
     first = min(one.until for one in undoable)
@@ -29,7 +30,7 @@ def tags(public_id: str, undoable: Sequence[Undoable]) -> str:
 
 
 def task_of(extra_tags: str) -> str:
-    """The id of the task of a message; empty if it has none."""
+    """The public id of the task that a message is about; empty if the message has none."""
     return extra_tags.partition(" ")[0]
 
 
@@ -44,7 +45,8 @@ def undo_of(extra_tags: str) -> Undo | None:
 
 
 def held_words(detail: TaskDetail, now: datetime) -> str:
-    """That the call waits because the decision on it can still be undone, as a sentence; empty if it does not."""
+    """A sentence that says that the call waits because the decision on it can still be undone; empty if that is not why
+    it waits."""
     approvals = [asked for asked in detail.questions if asked.kind is QuestionKind.APPROVAL]
     last = max(approvals, key=lambda asked: asked.id, default=None)
     if detail.task.state is not State.QUEUED or last is None or not last.votes:

@@ -26,7 +26,8 @@ class Moment(Typed):
         super().__init__(longest=32, widget=_MomentInput, **options)
 
     def clean(self, value: Any) -> datetime | None:
-        """The time as it was typed."""
+        """The time as it was typed, without a zone; `None` for an empty input. Raises `ValidationError` for anything
+        else."""
         text = self.to_python(value)
         if not text:
             return None
@@ -34,7 +35,7 @@ class Moment(Typed):
             found = datetime.fromisoformat(text)
         except ValueError:
             raise forms.ValidationError("Give a date and a time.") from None
-        if not 2 <= found.year <= 9998:  # in the zone, it still has to be a time
+        if not 2 <= found.year <= 9998:  # so that it is a time in every zone
             raise forms.ValidationError("Give a date and a time.")
         return found.replace(tzinfo=None)
 
@@ -52,7 +53,7 @@ class AbsenceForm(ConsoleForm):
     )
 
     def __init__(self, data: Any = None, *, deputies: Sequence[str], **options: Any) -> None:
-        """`deputies`: whom the person may name; for none there is no input."""
+        """`deputies`: whom the person may name. If there is nobody, the form has no input for a deputy."""
         super().__init__(data, **options)
         if deputies:
             chosen: Any = self.fields["deputy"]
@@ -62,14 +63,15 @@ class AbsenceForm(ConsoleForm):
 
     @classmethod
     def of(cls, away: Away | None, *, zone: str, deputies: Sequence[str]) -> AbsenceForm:
-        """The form with what holds now; `zone`: in which the person thinks."""
+        """The form with the absence `away` filled in, if there is one. Times are in `zone`, the time zone of the
+        person."""
         until = "" if away is None else f"{away.until.astimezone(ZoneInfo(zone)):%Y-%m-%dT%H:%M}"
         deputy = "" if away is None else away.deputy
         return cls(deputies=deputies, initial={"until": until, "zone": zone, "deputy": deputy})
 
     @property
     def ends_at(self) -> datetime:
-        """Until when. Raises `Invalid` naming the field."""
+        """The time until which the person is away, in UTC. Raises `Invalid` naming the field."""
         given: dict[str, Any] = self.cleaned_data
         if given["zone"] not in zones():
             raise Invalid("Choose a time zone.", field="zone")

@@ -15,7 +15,8 @@ DEFAULT_MINUTES: Final = 30
 
 
 class BypassForm(ConsoleForm):
-    """Asks for how long, why, and for which servers the bypass is."""
+    """Asks how many minutes the bypass lasts, for what reason, and whether it is for calls of all servers or of one
+    server."""
 
     first = "reason"
 
@@ -40,7 +41,7 @@ class BypassForm(ConsoleForm):
     )
 
     def offer_servers(self, servers: Iterable[tuple[int, str]]) -> None:
-        """Let the person choose one of these servers, by id and name."""
+        """Offer these servers, each an id and a name, in the select."""
         choice = self.fields["server"]
         assert isinstance(choice, forms.ChoiceField)
         choice.choices = [("", "all servers"), *((str(number), name) for number, name in servers)]

@@ -56,11 +56,11 @@ class EditForm(forms.Form):
 
     @property
     def inputs(self) -> list[forms.BoundField]:
-        """The inputs of the arguments."""
+        """The inputs for arguments, without those for the reason, the tool's name and the code."""
         return [self[f"f{number}"] for number in range(len(self.wanted))]
 
     def clean(self) -> dict[str, Any]:
-        """Reads the arguments."""
+        """Reads the inputs, and sets `arguments`. A value that does not fit is an error of its input."""
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
         self.arguments = dict(self.before)
         for number, field in enumerate(self.wanted):
@@ -79,7 +79,8 @@ class EditForm(forms.Form):
         return cleaned
 
     def show(self, mark: str) -> None:
-        """Put the mark of what was shown (`domain.tasks.edits.Proposal`) into the form, so that it is sent with it."""
+        """Put `mark`, which stands for what the person is shown (`domain.tasks.edits.Proposal`), into the form, so that
+        it is sent with the form."""
         posted: Any = self.data
         self.data = posted = posted.copy()
         posted["mark"] = mark
@@ -140,7 +141,8 @@ def _field(name: str, rule: Any, required: bool, value: Any) -> Field:
 
 
 def _resolved(schema: Any, rule: Any) -> Any:
-    """The schema of an argument with the definition in place of a reference to one, as SDKs write enumerations."""
+    """The schema of an argument. SDKs write enumerations as references: then the definition that the schema refers
+    to."""
     if not isinstance(rule, dict):
         return rule
     either = rule.get("anyOf")

@@ -66,7 +66,7 @@ class ClientFilters(Filters):
 
 
 class ReachFilters(Filters):
-    """Searches for a name, in the tools that a client may call, or the clients that may call a tool."""
+    """Searches by name in one of two lists: the tools that a client may call, or the clients that may call a tool."""
 
     q = Typed(label="Name", attrs=SEARCH)
 

@@ -92,7 +92,7 @@ class ImportValuesForm(ConsoleForm):
         return bool(self.errors) and any(each.hidden and self[name].data for name, each in self.asked.items())
 
     def values(self) -> dict[str, str]:
-        """The values by key."""
+        """The typed values, by the key by which the file asks for each."""
         return {each.key: self.cleaned_data[name] for name, each in self.asked.items()}
 
 

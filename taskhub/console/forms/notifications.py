@@ -1,4 +1,4 @@
-"""The forms of what a person is told, when, and where."""
+"""The forms in which people say of what they are told, when, and at which addresses."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class OfDay(Typed):
         super().__init__(longest=8, widget=_TimeInput, **options)
 
     def clean(self, value: Any) -> time | None:
-        """The time, to the minute."""
+        """The time, to the minute; `None` for an empty input. Raises `ValidationError` for anything else."""
         text = self.to_python(value)
         if not text:
             return None
@@ -42,13 +42,13 @@ class OfDay(Typed):
 
 
 class AddressForm(ConsoleForm):
-    """Says where a channel reaches a person."""
+    """Asks for the address at which a channel reaches a person."""
 
     address = Typed(longest=MAX_ADDRESS, attrs={"autocomplete": "off"})
     zone = forms.CharField(required=False, max_length=64, widget=forms.HiddenInput(attrs={"data-zone": ""}))
 
     def __init__(self, data: Any = None, *, channel: Channel, own: Own | None = None, **options: Any) -> None:
-        """`own`: what holds now, to be shown."""
+        """`own`: the person's stored address on the channel, to fill in."""
         if own is not None:
             options["initial"] = {"address": own.pending or own.address}
         super().__init__(data, auto_id=f"id_{channel}_%s", **options)
@@ -62,7 +62,7 @@ class AddressForm(ConsoleForm):
 
 
 class ChoicesForm(ConsoleForm):
-    """Says what a person is told of, and when, on whichever channel."""
+    """Asks of what a person is told, and when. The choices hold for all channels."""
 
     kinds = Boxes(label="Tell me when", choices=list(PERSONAL.items()))
     pace = forms.CharField(required=False, label="When", widget=forms.RadioSelect(choices=_PACES))
@@ -72,7 +72,7 @@ class ChoicesForm(ConsoleForm):
     zone = picked([(name, name) for name in zones()], label="Time zone of these times")
 
     def __init__(self, data: Any = None, *, admin: bool = False, **options: Any) -> None:
-        """`admin`: whether the person may get what is for administrators."""
+        """`admin`: whether to offer messages for administrators too."""
         super().__init__(data, **options)
         if not admin:
             boxes: Any = self.fields["kinds"]
@@ -80,7 +80,7 @@ class ChoicesForm(ConsoleForm):
 
     @classmethod
     def of(cls, choices: Choices, *, admin: bool = False) -> ChoicesForm:
-        """The form with what holds now."""
+        """The form with the stored choices of a person filled in. `admin` as in the constructor."""
         form = cls(
             admin=admin,
             initial={

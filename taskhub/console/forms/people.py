@@ -133,7 +133,7 @@ class SignInCode(Ours, AuthenticateForm):
     ours = {"code": ("Code", "Of your authenticator app, or one of your recovery codes.", CODE)}
 
     def clean_code(self) -> str:
-        """The code, which is used up by this."""
+        """Check the code, which uses it up, and return it. Raises `ValidationError`."""
         code: str = self.cleaned_data["code"]
         address = str(context.request.META.get("REMOTE_ADDR") or "")
         try:
@@ -146,11 +146,11 @@ class SignInCode(Ours, AuthenticateForm):
         return code
 
     def save(self) -> None:
-        """Go on with the sign-in, in whose session the factor is confirmed."""
+        """Finish this step of the sign-in, and keep in its session that the person confirmed their second factor."""
         super().save()
         remember(context.request.session, self.user.pk, self.authenticator.pk)
 
     @property
     def focus(self) -> str:
-        """The field to focus."""
+        """The field to focus: always the code."""
         return "code"

@@ -36,7 +36,7 @@ class AnswerForm(forms.Form):
             self.fields[f"f{number}"] = form_field(field)
 
     def clean(self) -> dict[str, Any]:
-        """The values as JSON types, validated like a client's answer."""
+        """The values as JSON types. They are validated like a client's answer."""
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
         for number, field in enumerate(self.wanted):
             name = f"f{number}"
@@ -170,7 +170,7 @@ class DecisionForm(forms.Form):
         )
 
     def clean(self) -> dict[str, Any]:
-        """What was posted, with the chosen reason where none was typed."""
+        """The posted values. If no reason was typed, `reason` is the preset that was chosen."""
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
         if cleaned.get("verdict") == "reject" and not without_invisible(cleaned.get("reason", "")).strip():
             cleaned["reason"] = cleaned.get("preset", "")
@@ -189,12 +189,12 @@ class AlikeForm(DecisionForm):
         """The ids of the selected questions. What is no number counts as not selected."""
 
     def refuse(self, error: Invalid) -> None:
-        """Show why nothing was decided, beside the reason if that is wrong."""
+        """Show the error, which says why nothing was decided; beside the reason if the error is about it."""
         self.add_error("reason" if error.data.get("field") == "reason" else None, error.message)
 
 
 class BlockForm(forms.Form):
-    """Rejects a call and blocks its tool for its client. The reason is that of both."""
+    """Rejects a call and blocks its tool for its client. The one reason is recorded for both."""
 
     focus = "reason"
     """The field that has the focus when the form opens."""

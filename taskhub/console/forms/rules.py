@@ -90,8 +90,8 @@ class ChangeForm(ConsoleForm):
         return -1 if found is None else found
 
     def refuse(self, error: TaskHubError) -> None:
-        """As `ConsoleForm.refuse`; the message of an error about a rule that the form does not show names that rule's
-        position."""
+        """As `ConsoleForm.refuse`. If the error is about a rule of the list that the form does not show, the message
+        begins with that rule's position."""
         told = str(error.data.get("field", ""))
         if found := re.match(r"rules\.(\d+)\.", told):
             error = Invalid(f"Rule {int(found[1]) + 1}: {error.message}")
@@ -268,7 +268,8 @@ class RuleForm(ChangeForm):
         self._type(when=when, argument="", value="")
 
     def rule(self) -> Rule:
-        """The posted rule, without the fields that do not apply to its kind (`then`). The use case checks the rest."""
+        """The posted rule. Fields that do not apply to what the rule does (its `then`) get their defaults. Raises
+        `Invalid` for an unknown choice; the use case checks the rest."""
         posted = self.cleaned_data
         if posted["then"] not in set(Then):
             raise Invalid("Choose what the rule does.", field="then")
@@ -312,8 +313,8 @@ class RuleForm(ChangeForm):
         return Preview(tool=tool, arguments=given.arguments)
 
     def shown(self) -> Rule:
-        """The rule with the fields that warnings are about: what it does, when, and who is asked. Raises `Invalid` if
-        nobody has chosen what the rule does."""
+        """The rule as the form has it, with only the fields that warnings are about: what it does, when, and who is
+        asked. Raises `Invalid` if nobody has chosen what the rule does."""
         then = str(self["then"].value() or "")
         if then not in set(Then):
             raise Invalid("Choose what the rule does.", field="then")
@@ -336,8 +337,8 @@ class RuleForm(ChangeForm):
         )
 
     def refuse_of(self, error: Invalid, place: int) -> None:
-        """Show the use case's error about the list of rules, beside the field if it is about this rule, which is at
-        `place`."""
+        """Show an error about the list of rules. `place` is the index of the form's rule in the list: an error about
+        that rule is shown beside its field."""
         told = str(error.data.get("field", ""))
         at, _, part = told.rpartition(".")
         if at == f"rules.{place}" or part == "name":
@@ -346,7 +347,7 @@ class RuleForm(ChangeForm):
 
 
 def of_rule(rule: Rule, place: int) -> dict[str, Any]:
-    """The initial values of the form that changes this rule."""
+    """The initial values of the form that changes this rule, which is at the index `place` of the list."""
     return {
         "name": rule.name,
         "then": str(rule.then),
@@ -383,8 +384,11 @@ def _type_of(argument: str, tool: ToolRecord) -> str:
 
 
 def placed(rules: Iterable[Rule], rule: Rule, place: int | None, *, instead_of: str = "") -> tuple[list[Rule], int]:
-    """The list with the rule at position `place`, counted from 1, and its index in the list. The rule replaces the one
-    named `instead_of`. Without `place` it takes that one's position, or else the last."""
+    """The list of `rules` with `rule` at `place` (counted from 1), and the index (from 0) of the rule in it.
+
+    With `instead_of`, the rule takes the place of the rule of this name, unless `place` is given. With neither, the
+    rule goes last. Raises `Invalid` for a `place` beyond the end.
+    """
     listed = list(rules)
     names = [one.name for one in listed]
     at = len(listed)

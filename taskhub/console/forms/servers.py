@@ -78,7 +78,8 @@ class Secrets(forms.Field):
         self.one = one
 
     def clean(self, value: Any) -> dict[str, str | None]:
-        """The values by name."""
+        """The typed values by name; `None` for an empty input, which keeps the stored value. Raises `ValidationError`
+        for a value without a name, or a name that is given twice."""
         found: dict[str, str | None] = {}
         for name, text in value or ():
             if not name:
@@ -245,7 +246,7 @@ class ServerEditForm(ServerFields):
         )
 
     def edit(self) -> ServerEdit:
-        """The edit that was posted."""
+        """The posted values as an edit of the server."""
         typed = self.cleaned_data
         return ServerEdit(
             spec=typed["spec"],
@@ -401,7 +402,8 @@ class PolicyForm(ConsoleForm):
         return answers[self.cleaned_data["at_least_once"]]
 
     def offer_companions(self, tools: Iterable[ToolRow]) -> None:
-        """Offer those tools of the server that are annotated as read-only."""
+        """Offer the tools of the server that are annotated as read-only, and the companion that is stored, even if it
+        is not."""
         saved = self.tool.companion.get("tool")
         fit = [row for row in tools if row.id != self.tool.id and row.gone_at is None and not row.rejected]
         choices = [(row.name, row.exposed_name) for row in fit if row.read_only or row.name == saved]

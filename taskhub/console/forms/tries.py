@@ -1,5 +1,5 @@
-"""The form with which a person calls a tool: made from the tool's schema as the form for edited arguments is, or the
-arguments as JSON."""
+"""The form with which a person calls a tool. It is made from the tool's schema as the form for edited arguments is, or
+has one input for all arguments as JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MORE_THAN_NAMES: Final = ("$ref", "allOf", "anyOf", "oneOf", "patternProperties
 
 
 class TryForm(EditForm):
-    """The arguments of a call. What is left empty is not sent, so that the tool's default applies. `as_json`: the
+    """The arguments of a call. Empty inputs are not sent, so that the tool's defaults apply. With `as_json`, the
     arguments are typed as one JSON object."""
 
     once = forms.CharField(required=False, max_length=64, widget=forms.HiddenInput)
@@ -49,11 +49,11 @@ class TryForm(EditForm):
 
     @property
     def inputs(self) -> list[forms.BoundField]:
-        """The inputs of the arguments."""
+        """The inputs for arguments: one for each, or one for all as JSON."""
         return [self["whole"]] if self.as_json else super().inputs
 
     def clean(self) -> dict[str, Any]:
-        """Reads the arguments."""
+        """Reads the inputs, and sets `arguments`. A value that does not fit is an error of its input."""
         cleaned = super().clean()
         if self.as_json and "whole" in cleaned:
             try:
@@ -68,14 +68,14 @@ class TryForm(EditForm):
         return cleaned
 
     def show_once(self, once: str) -> None:
-        """Put the name under which the call is made once into the form, so that it is sent with it."""
+        """Put `once`, under which the call is made only once, into the form, so that it is sent with the form."""
         posted: Any = self.data
         self.data = posted = posted.copy()
         posted["once"] = once
 
     def refuse(self, error: TaskHubError) -> None:
-        """Show the error beside the input that it is about: of a misfit, which the check says as `… at count/0`, the
-        argument that it names last."""
+        """Show the error beside the input that it is about. For arguments that do not fit the schema, the problem ends
+        with the path of the argument, such as `… at count/0`: its first part names the input."""
         if self.as_json:
             self.add_error("whole", error.message)
             return
@@ -93,7 +93,8 @@ class TryForm(EditForm):
 
 
 def only_as_json(schema: Any) -> bool:
-    """Whether no form can ask for all arguments of a call, whatever they are."""
+    """Whether the tool's arguments can only be typed as JSON, because the schema has too many properties, or none but
+    allows arguments."""
     if not isinstance(schema, dict):
         return False
     listed = schema.get("properties")

@@ -16,7 +16,7 @@ _STAYS: Final = "Stored encrypted. Leave it empty to keep the present one."
 
 
 class WebhookForm(ConsoleForm):
-    """Says where news is sent, and which."""
+    """Asks for a webhook's name and address, and for the events that are sent there."""
 
     first = "name"
 
@@ -46,12 +46,12 @@ class WebhookForm(ConsoleForm):
         return cls(initial={"name": row.name, "kinds": row.kinds, "client": row.client or ""}).changing()
 
     def changing(self) -> WebhookForm:
-        """The form as that of a webhook that is there."""
+        """Change the form to one for an existing webhook, whose address may stay as it is, and return it."""
         self.fields["url"].help_text = _STAYS
         return self
 
     @property
     def wanted(self) -> Wanted:
-        """What the webhook is to be."""
+        """The posted settings of the webhook."""
         given: dict[str, Any] = self.cleaned_data
         return Wanted(given["name"], given["url"] or None, given["kinds"], given["client"])

@@ -39,10 +39,10 @@ class Differences:
     """Calls side by side: the arguments that all of them share, and those that differ, with a row for each call."""
 
     same: content.Rows
-    """As much of them as a page shows."""
+    """The arguments that are the same in all calls, as many as a page shows."""
     columns: list[str]
     rows: list[tuple[InboxItem, list[tuple[str, Cell | None]]]]
-    """Each call with the names in `columns` and its values; `None` where it lacks the argument."""
+    """Each call with the names in `columns` and its values; the value is `None` if the call lacks the argument."""
     left_out: int
     """How many more arguments differ."""
 
@@ -89,7 +89,7 @@ def alike(request: ConsoleRequest, pk: int) -> HttpResponse:
         told.append(f"{_calls(done)} {'approved' if approve else 'rejected'}.")
     if counted := outcomes[AnswerOutcome.COUNTED]:
         told.append(f"Your approval counts for {_calls(counted)}, and others have to approve too.")
-    # Who was faster, and with what.
+    # Which calls others have decided first, and how.
     me = request.person.username
     others = Counter(closed_words(one) for one in decided if one.id in closed or one.last_actor != me)
     told += [f"{_calls(count)}: {words}." for words, count in others.items() if words]
@@ -135,7 +135,7 @@ def _page(
 ) -> HttpResponse:
     items = questions.find_alike(request.caller, item)
     if not items:
-        # It has been decided, or is decided by itself: its own page says so.
+        # The approval is closed, or can only be decided alone: its own page says so.
         return leave(request, queue.address(item.id))
     picked = set(form.picked) if form.is_bound else {one.id for one in items if request.GET.get("all")}
     context: dict[str, Any] = {

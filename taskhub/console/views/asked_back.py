@@ -1,4 +1,4 @@
-"""An approver asks the requester of a call, and takes that back."""
+"""An approver asks the requester of a call, or takes that question back."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from taskhub.domain.questions.asked_back import WithdrawOutcome
 @require_POST
 @page("question.approve")
 def ask(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """Ask the requester of the call; the card stays."""
+    """Ask the requester of the call; the approval stays open."""
     item = questions.find_question(request.caller, pk)
     form = AskBackForm(request.POST, auto_id="id_ask_%s")
     if not form.is_valid():
@@ -36,7 +36,7 @@ def ask(request: ConsoleRequest, pk: int) -> HttpResponse:
 @require_POST
 @page("question.approve")
 def withdraw(request: ConsoleRequest, pk: int, asked: int) -> HttpResponse:
-    """Take back what the person asked the requester."""
+    """Take back a question that the person asked the requester."""
     item = questions.find_question(request.caller, pk)
     if asked_back.withdraw(request.caller, item, asked) is not WithdrawOutcome.WITHDRAWN:
         messages.info(request, "That question was closed before you took it back.", extra_tags=item.public_id)

@@ -22,7 +22,7 @@ from taskhub.core.errors import Invalid, Refused
 @require_http_methods(["GET", "HEAD", "POST"])
 @page("server.manage")
 def block(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """Say what follows, and do it when it is confirmed."""
+    """Show what blocking the tool would change (GET), then reject the call and block the tool (POST)."""
     item = questions.find_question(request.caller, pk)
     queue = queue_of(request)
     form = BlockForm(request.POST if request.method == "POST" else None)

@@ -40,7 +40,8 @@ _SYSTEMS = (
 @sensitive_post_parameters("endpoint", "p256dh", "auth")
 @sensitive_variables("given")
 def add(request: ConsoleRequest) -> HttpResponse:
-    """Notify this browser, by what its script has subscribed to; errors come back as plain text, which that shows."""
+    """Notify this browser, with the subscription that its script has made. Errors are plain text, which the script
+    shows."""
     given = {name: request.POST.get(name, "")[:_LONGEST] for name in ("endpoint", "p256dh", "auth")}
     key = row_key(request.session.session_key or "")
     control.begin_in(request.caller, request.POST.get("zone", ""))
@@ -59,7 +60,7 @@ def add(request: ConsoleRequest) -> HttpResponse:
 @page("task.view")
 @require_POST
 def remove(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """Notify a browser of the person no more."""
+    """Stop notifying one of the person's browsers."""
     label = control.remove_browser(request.caller, pk)
     messages.success(request, f"{label} is notified no more.")
     return redirect("notifications")

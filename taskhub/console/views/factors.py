@@ -1,7 +1,9 @@
-"""A person's own second factor: set up, with recovery codes, and removed. And the code at sign-in.
+"""A person's own second factor: to set it up, with recovery codes, and to remove it. Also the page of the code at
+sign-in.
 
-Whoever changes it types their password first (allauth's page for that), whatever they have done in this session, and
-once more for the next change: who finds the browser open a minute later changes nothing."""
+For each change people type their password again (on allauth's page), even if they typed it for the last change. So
+nobody who finds the browser open a minute later can change anything.
+"""
 
 from __future__ import annotations
 
@@ -33,15 +35,15 @@ from taskhub.domain.people.factors import NewApp
 
 
 def password_first(request: ConsoleRequest, back: str) -> HttpResponse | None:
-    """The way to the page that asks for the password, and then to `back`; `None` if it was typed a moment ago. Nothing
-    that was posted is kept for after it: whoever comes back is asked again what to do."""
+    """The redirect to the page that asks for the password, which leads to `back`; `None` if the password was typed a
+    moment ago. Posted data is lost on the way: the page at `back` asks again what to do."""
     if not is_reauthentication_required(request, app="allauth.mfa"):
         return None
     return leave(request, f"{reverse('account_reauthenticate')}?{urlencode({REDIRECT_FIELD_NAME: back})}")
 
 
 def password_used(request: ConsoleRequest) -> None:
-    """Ask for the password again before the next change, now that one was made."""
+    """Forget that the password was typed, because a change was made: the next change asks for it again."""
     methods = request.session.get(AUTHENTICATION_METHODS_SESSION_KEY) or []
     request.session[AUTHENTICATION_METHODS_SESSION_KEY] = [one for one in methods if not one.get("reauthenticated")]
 
@@ -57,8 +59,8 @@ def confirm(request: ConsoleRequest, code: str) -> None:
 @sensitive_variables()
 @require_http_methods(["GET", "HEAD", "POST"])
 def set_up(request: ConsoleRequest) -> HttpResponse:
-    """Show the secret of a new authenticator app; once its first code is typed, the recovery codes, in this response
-    alone."""
+    """Show the secret of a new authenticator app. When its first code is typed, show the recovery codes, in this
+    response only."""
     if factors.own_factor(request.caller) is not None:
         return redirect("account")
     if found := password_first(request, reverse("factor-set-up")):
@@ -87,7 +89,7 @@ def set_up(request: ConsoleRequest) -> HttpResponse:
 @sensitive_variables()
 @require_POST
 def renew_codes(request: ConsoleRequest) -> HttpResponse:
-    """Make other recovery codes, shown in this response alone."""
+    """Make new recovery codes, which are shown in this response only."""
     if found := password_first(request, f"{reverse('account')}?do=codes#confirm"):
         return found
     codes = factors.renew_codes(request.caller)
@@ -110,10 +112,11 @@ def remove(request: ConsoleRequest) -> HttpResponse:
 
 @sensitive_post_parameters("code")
 def sign_in(request: HttpRequest) -> HttpResponseBase:
-    """The second step of signing in, for people with a second factor: allauth's page. It leads back to the first if the
-    password has been changed since. The response is a 429 after too many wrong codes; the page says so too."""
+    """The second step of signing in, for people with a second factor, on allauth's page. If the password has been
+    changed since the first step, it leads back to that step. The response is a 429 after too many wrong codes; the page
+    says so too."""
     if request.method == "POST" and "code" not in request.POST:
-        return redirect("mfa_authenticate")  # allauth would take it for a passkey
+        return redirect("mfa_authenticate")  # allauth would take a form without a code for a passkey
     pending = unstash_login(request, peek=True)
     if pending is not None and not has_typed_password(pending):
         clear_login(request)

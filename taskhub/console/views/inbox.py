@@ -76,8 +76,8 @@ def inbox(request: ConsoleRequest, pk: int | None = None) -> HttpResponse:
 @require_safe
 @page("question.answer")
 def of_task(request: ConsoleRequest, public_id: str) -> HttpResponse:
-    """Redirect to the task's question with the key `?key=`, to which clients send people; to its newest open question
-    if there is none with that key, or else to the task."""
+    """Redirect to the question of the task that has the key `?key=`; clients send people to this address. Without such
+    a question, redirect to the task's newest open question, and without one to the task."""
     key = request.GET.get("key", "").replace("\0", "")
     found = questions.find_question_of_task(request.caller, public_id, key)
     return redirect("task-detail", public_id) if found is None else redirect("inbox-question", found)
@@ -110,8 +110,8 @@ def inbox_count(request: ConsoleRequest) -> HttpResponse:
 @require_safe
 @page("question.answer")
 def question_state(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """The state of one question. It is refetched on a hint, without the form, which somebody may be filling in: only
-    its button to approve is replaced, which the form of edits, with `form=edit`, does not have."""
+    """The state of one question, which is refetched on a hint. Somebody may be filling in the form, so only its button
+    to approve is replaced. The form of edits (`form=edit`) has no such button."""
     editing = request.GET.get("form") == "edit"
     item = questions.find_question(request.caller, pk)
     context = {
@@ -263,7 +263,7 @@ def edit(request: ConsoleRequest, pk: int) -> HttpResponse:
     elif outcome is EditOutcome.COUNTED:
         words = f"Approved with changes: 1 of {proposed.approval.quorum}. The others are shown what you changed."
     else:
-        # The rules in force now have judged the edited call already.
+        # The edited call was already judged by the rules that are in force now.
         words = f"Approved with changes. {_waits(request, item, by_rules=False) or _runs(request, item)}"
     late = outcome in (EditOutcome.LATE, EditOutcome.TWICE, EditOutcome.UNKNOWN)
     return _settled(request, item, AnswerOutcome(outcome) if late else AnswerOutcome.ANSWERED, words)
@@ -299,7 +299,7 @@ def rule(request: ConsoleRequest, pk: int) -> HttpResponse:
 
 
 def _runs(request: ConsoleRequest, item: InboxItem) -> str:
-    """When the tool runs that was approved and that nothing holds up, as a sentence."""
+    """A sentence that says when an approved call runs that nothing holds up."""
     if not questions.undoable(request.caller, [item]):
         return "The tool runs now."
     return "The tool runs when you can no longer undo this."

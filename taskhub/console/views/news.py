@@ -26,7 +26,7 @@ def news_list(request: ConsoleRequest) -> HttpResponse:
 @require_safe
 @page("question.answer")
 def news_count(request: ConsoleRequest) -> HttpResponse:
-    """How many news are new, for the bells of a page, and the newest in words."""
+    """The number of unread news, for the bells of a page, and the newest of them in words."""
     return render(request, "parts/news_count.html", {**_counted(request), "live": True})
 
 

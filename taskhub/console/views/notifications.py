@@ -30,7 +30,7 @@ from taskhub.domain.notices.people import LOGGED
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A channel, with where it reaches the person."""
+    """A channel, with the address at which it reaches the person."""
 
     channel: Channel
     words: Words
@@ -81,7 +81,7 @@ def address(request: ConsoleRequest, channel: str) -> HttpResponse:
 @page("task.view")
 @require_POST
 def again(request: ConsoleRequest, channel: str) -> HttpResponse:
-    """Send the message that asks to confirm the address once more."""
+    """Send the message that asks to confirm the address again."""
     which = _channel(channel)
     try:
         to = control.ask_again(request.caller, which)

@@ -57,7 +57,7 @@ def tool_callers(request: ConsoleRequest, pk: int, tool: int) -> HttpResponse:
 
 
 def _paged(request: ConsoleRequest, text: str, after: int | None, more: int | None) -> dict[str, object]:
-    """The template context of a page of a list: its filter, and where it goes on."""
+    """The template context of one page of a list: its filter, and the links to the first and to the next page."""
     return {
         "q": text,
         "after": after,

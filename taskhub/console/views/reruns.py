@@ -57,7 +57,7 @@ class Outlook:
 @page("task.rerun")
 def rerun_with(request: ConsoleRequest, public_id: str) -> HttpResponse:
     """Run the call of a task again with other arguments (POST). The first POST shows what differs and what the rules
-    make of the call; the second, with the mark of what was shown, runs it."""
+    say of the call. The second, with the mark of what was shown, runs the call."""
     try:
         origin = find_origin(request.person.tenant_id, public_id)
     except Refused as error:

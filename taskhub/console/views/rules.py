@@ -66,9 +66,9 @@ FIELD_WORDS: Final = {
 }
 """A rule's fields, as the form calls them."""
 SHOWN_PROPOSALS: Final = 3
-"""Proposals on the page of the list; the page of a rule has all of its own."""
+"""How many proposals the page of the list shows; the page of a rule shows all proposals about that rule."""
 SHOWN_TRIES: Final = 50
-"""Calls that a trial lists, of those that it changes."""
+"""How many calls a trial lists, of those whose verdict the list would change."""
 
 
 @page("server.view")
@@ -206,7 +206,7 @@ CHANGES: Final[dict[str, Callable[[list[Rule], int], list[Rule]]]] = {
     "off": lambda rules, at: _switched(rules, at, on=False),
     "remove": lambda rules, at: rules[:at] + rules[at + 1 :],
 }
-"""For each button of the list: the list with the rule at this index changed."""
+"""For each button of the list: a function that takes the list and the index of a rule, and returns the changed list."""
 
 
 def _list(request: ConsoleRequest, form: ChangeForm | None = None, *, status: int = 200) -> HttpResponse:
@@ -235,8 +235,8 @@ def _list(request: ConsoleRequest, form: ChangeForm | None = None, *, status: in
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """A proposal as pages say it. `query`: the parameters of its address. `values`: the arguments that it names, each
-    with what they are."""
+    """A proposal as pages show it. `query` has the parameters of its address. `values` are the arguments that the
+    proposal compares, each with the values that it allows, as text."""
 
     proposal: Proposal
     query: str
@@ -244,7 +244,8 @@ class Proposed:
 
 
 def shown_proposals(request: ConsoleRequest, asking: str = "") -> list[Proposed]:
-    """What is proposed to let run; only what the rule `asking` asks about, if that is given."""
+    """The proposals of rules that would let calls run. With `asking`, only those about calls that this rule asks
+    about."""
     found = [one for one in control.proposals(request.caller) if not asking or one.asking == asking]
     return [
         Proposed(
@@ -261,7 +262,8 @@ def _plain(value: Any) -> str:
 
 
 def _begin(request: ConsoleRequest, rules: int) -> int:
-    """The index of the first rule of the page that has the rule at the position `from`, counted from 1."""
+    """The index (from 0) of the first rule on the page of the list that has the rule at the position `from` (counted
+    from 1)."""
     place = min(max(query.number(request, "from") or 1, 1), max(rules, 1))
     return (place - 1) // SHOWN_RULES * SHOWN_RULES
 
@@ -279,8 +281,8 @@ def _with_doubts(request: ConsoleRequest, rules: Sequence[Rule], begin: int) -> 
 
 
 def _whole_at(rules: Sequence[Rule], version: int) -> int | None:
-    """The version whose page shows each expression by itself; `None` if one page has room for the expressions of all
-    rules."""
+    """`version` if the expressions of these rules are too long for one page: pages of that version show them one by
+    one. `None` if one page has room for them."""
     return version if sum(len(rule.when) for rule in rules) > SHOWN_TEXT else None
 
 

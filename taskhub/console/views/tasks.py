@@ -168,7 +168,8 @@ def _waiting_for(asked: list[detail.TaskQuestion]) -> str:
 
 
 def _edited(found: detail.TaskDetail) -> Changes | None:
-    """What the arguments with which the call runs have otherwise than those that the client sent."""
+    """The differences between the arguments that the client sent and those with which the call runs; `None` if nobody
+    has changed them."""
     return found.edited and of_arguments(found.arguments, found.edited["arguments"])
 
 
@@ -288,7 +289,7 @@ def _filter(request: ConsoleRequest) -> listing.TaskFilter:
 
 
 def _aged(age: str, now: datetime) -> tuple[datetime | None, datetime | None]:
-    """The times from which and until which the filter by age goes."""
+    """The times from which and until which the filter `age` selects tasks; `None` where it sets no limit."""
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)
     match age:
         case "today":
@@ -299,7 +300,7 @@ def _aged(age: str, now: datetime) -> tuple[datetime | None, datetime | None]:
 
 
 def _unread(request: ConsoleRequest, name: str) -> bool:
-    """Whether the parameter is there and is no time."""
+    """Whether the parameter is given and cannot be read as a time."""
     return bool(request.GET.get(name, "").strip()) and query.moment(request, name, now=datetime.now(UTC)) is None
 
 

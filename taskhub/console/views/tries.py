@@ -43,8 +43,8 @@ class Outlook:
 @page("task.rerun")
 @require_http_methods(["GET", "HEAD", "POST"])
 def tool_try(request: ConsoleRequest, pk: int, tool: int) -> HttpResponse:
-    """Call a tool (POST). The first POST shows what the rules say of the call; the second, with the mark of what was
-    shown, makes it, and leads to its task. The parameter `json` asks for the arguments as JSON."""
+    """Call a tool (POST). The first POST shows what the rules say of the call. The second, with the mark of what was
+    shown, makes the call and leads to its task. With the parameter `json`, the arguments are typed as JSON."""
     row = tool_row(request, pk, tool)
     try:
         schema = tries.tool_to_try(request.caller, tool).definition.get("inputSchema")
@@ -61,7 +61,8 @@ def tool_try(request: ConsoleRequest, pk: int, tool: int) -> HttpResponse:
         found = tries.check_try(request.caller, tool, form.arguments)
         if given["mark"] != found.mark or not given["once"]:
             form.show(found.mark)
-            # A call that was shown before keeps its name: it may have been made already, by a button pressed twice.
+            # A call that was shown before keeps the name in `once`: a button that was pressed twice may have made it
+            # already.
             form.show_once(given["once"] if given["mark"] else secrets.token_urlsafe(24))
             return _drawn(request, row, form, Outlook(found))
         made = tries.try_tool(

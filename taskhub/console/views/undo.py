@@ -43,7 +43,7 @@ def undo(request: ConsoleRequest) -> HttpResponse:
 
 
 def _since(item: InboxItem) -> str:
-    """What has happened since the decision, as the end of a sentence."""
+    """What has happened since the decision, which therefore cannot be undone: the end of a sentence."""
     if item.last_actor and item.state is QuestionState.OPEN:
         return f"{item.last_actor} has {past(item.last_verdict)} it since."
     return f"the decision counts, and the call is {state_word(item.task_state)}."

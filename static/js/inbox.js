@@ -1,5 +1,5 @@
-// After an answer, moves the focus to the first field with an error, to what else was refused, or to the next question.
-// To the middle of the page, since a browser takes what is under the sticky buttons for visible.
+// After an answer, moves the focus to the first field with an error, to what else was refused, or to the next question,
+// and scrolls it to the middle of the page: browsers would leave it under the sticky buttons, and take it for visible.
 document.addEventListener("htmx:afterSettle", (event) => {
   const inbox = event.detail.elt;
   if (inbox?.id !== "inbox") return;
@@ -17,7 +17,7 @@ document.addEventListener("htmx:afterSettle", (event) => {
   if (live) live.textContent = document.getElementById("notices")?.textContent.trim() ?? "";
 });
 
-// A page that was loaded anew because of an error: its buttons, and the field beside them, may be far below.
+// On a page that was loaded again because of an error, the field with the error may be far below: give it the focus.
 document.querySelector("#decision [aria-invalid=true]")?.focus();
 
 // Ignores buttons for a moment after the question changed. Otherwise a double click would also decide the next
@@ -51,7 +51,7 @@ document.addEventListener(
   true,
 );
 
-// The calls that are decided together: how many are selected, and all at once.
+// For calls that are decided together: counts those selected, and selects or clears all at once.
 const boxes = () => [...document.querySelectorAll(".alike input[type=checkbox]")];
 function count() {
   const said = document.querySelector("[data-selected]");

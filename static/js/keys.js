@@ -24,7 +24,7 @@ function move(step) {
 }
 
 const focus = (selector) => document.querySelector(selector)?.focus();
-// A rejection needs a reason: the list of reasons first, unless one is chosen or typed.
+// Focuses the button that rejects; before that the list of reasons, if none is chosen or typed, because one is needed.
 function reject() {
   const form = document.getElementById("decision");
   const reasons = form?.querySelector("select[name=preset]");
@@ -32,19 +32,19 @@ function reject() {
   if (reasons && !reasons.value && !reason?.value.trim()) reasons.focus();
   else focus("[data-key=r]");
 }
-// An approval may need something typed: the name of the tool, the code of a second factor. What is still empty first.
+// Focuses the button that approves; before that an empty field for the tool's name or the code of a second factor.
 function approve() {
   const typed = [...document.querySelectorAll("#decision :is(input[name=confirmed], input[name=code])")];
   const empty = typed.find((input) => !input.value.trim());
   if (empty) empty.focus();
   else focus("[data-key=a]");
 }
-// The arguments to edit; of a form that a tool asks for, its first field.
+// Focuses the button that edits the arguments; if there is none, the first field of a form that a tool has asked for.
 function edit() {
   const shown = "#decision :is(input, select, textarea):not([type=hidden])";
   focus(document.querySelector("[data-key=e]") ? "[data-key=e]" : shown);
 }
-// All calls that are alike: to their page, and there all of them.
+// Opens the page of all calls that are alike; on that page, selects them all.
 function all() {
   (document.querySelector("[data-select-all]") ?? document.querySelector("[data-key=X]"))?.click();
 }
@@ -63,7 +63,7 @@ const KEYS = {
   X: all,
 };
 
-// Enter in the list of reasons rejects with the chosen one, or goes on to the box for one of one's own.
+// Enter in the list of reasons rejects with the chosen reason; if none is chosen, it focuses the box to type a reason.
 document.addEventListener("keydown", (event) => {
   if (event.key !== "Enter" || !on() || !event.target.matches("#decision select[name=preset]")) return;
   event.preventDefault();
@@ -118,12 +118,12 @@ if (toggle) {
 function hideSubmits() {
   for (const button of document.querySelectorAll("form[data-autosubmit] [data-nojs]")) button.hidden = true;
 }
-document.addEventListener("htmx:afterSwap", hideSubmits); // a form that came with an answer is such a form too
+document.addEventListener("htmx:afterSwap", hideSubmits); // for filter forms that htmx has put into the page
 document.addEventListener("change", (event) => {
   if (event.target.matches("form[data-autosubmit] select")) event.target.form.requestSubmit();
 });
 hideSubmits();
-// The focus goes into a form that is folded out.
+// When a form is folded out, its first field gets the focus.
 document.addEventListener(
   "toggle",
   (event) => {

@@ -108,7 +108,7 @@ function stopPolling() {
 
 function lost(event) {
   socket = null;
-  if (event.code === 4401) resync(); // signed out elsewhere: the next response leads to the sign-in page
+  if (event.code === 4401) resync(); // signed out elsewhere: the next fetch leads to the sign-in page
   lostAt ||= Date.now();
   startPolling();
   // A short interruption needs no banner.
@@ -167,7 +167,7 @@ function age() {
     if (element.textContent !== text) element.textContent = text;
   }
 }
-// Beside the exact moment in UTC, that of whoever looks.
+// The title of a time has the exact moment in UTC, and here it gets the local time of whoever looks.
 const LOCAL = new Intl.DateTimeFormat(document.documentElement.lang || undefined, {
   dateStyle: "medium",
   timeStyle: "medium",

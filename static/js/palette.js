@@ -1,5 +1,5 @@
-// The command palette: Ctrl K or Command K opens it on any page. A page that is chosen is opened. An action of this
-// page is a link, which is followed, or a button, which gets the focus and waits for Enter: no key here decides.
+// The command palette: Ctrl K or Command K opens it on any page. Choosing a page opens that page. Choosing an action of
+// this page follows a link; a button only gets the focus and waits for Enter, so that the palette decides nothing.
 const dialog = document.getElementById("palette");
 const input = document.getElementById("palette-input");
 const list = document.getElementById("palette-list");

@@ -19,7 +19,7 @@ async function subscribe() {
   const registration = await navigator.serviceWorker.ready;
   let found = await registration.pushManager.getSubscription();
   const known = found?.options.applicationServerKey;
-  // Another key: the hub has another SECRET_KEY since.
+  // The key differs if the hub has got another SECRET_KEY since the browser subscribed.
   if (known && String(new Uint8Array(known)) !== String(key(place.dataset.push))) {
     await found.unsubscribe();
     found = null;

@@ -4,7 +4,7 @@ self.addEventListener("push", (event) => {
   try {
     told = event.data?.json() ?? {};
   } catch {
-    // Shown as news without words: a browser ends what is pushed to it and not shown.
+    // Show something even if the data cannot be read: a browser ends a subscription whose messages are not shown.
   }
   event.waitUntil(
     self.registration.showNotification(told.title ?? "TaskHub", {

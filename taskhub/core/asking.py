@@ -15,20 +15,20 @@ class Asking:
 
     risk: Risk = Risk.LOW
     second_factor: bool = False
-    """Whether who approves has to confirm their second factor."""
+    """Whether the person who approves has to confirm their second factor."""
     sentence: tuple[tuple[str, bool], ...] = ()
-    """What will happen, as (text, whether the text is a value of the call) for each part; other parts are the rule's
-    own."""
+    """What will happen, as pairs of a part of the sentence and whether that part is a value of the call; other parts
+    are the rule's own words."""
 
     otherwise: Otherwise | None = None
     """What happens if nobody decides in time. `None`: the call fails."""
     escalate_to: str = ""
     """The group that is asked if nobody decides in time, or that was asked because nobody did."""
     escalated_from: str | None = None
-    """The group that was asked before and did not decide: empty for all who may approve, `None` if nobody was asked
-    before."""
+    """The group that was asked before and did not decide. Empty stands for all who may approve; `None` means that
+    nobody was asked before."""
     preview: Preview | None = None
-    """What is called to show what the call would do (`domain.questions.previews`)."""
+    """The call that shows people what the call in question would do (`domain.questions.previews`)."""
     editable: tuple[str, ...] = ()
     """The arguments that people may change before they approve the call (`core.rules.Rule.editable`)."""
 
@@ -38,8 +38,8 @@ class Asking:
 
     @property
     def by_word(self) -> bool:
-        """Whether a person's word alone approves it: there is no second factor, no name to type and no preview to
-        see."""
+        """Whether people can approve the call by their word alone: without a second factor, a name to type or a preview
+        to see."""
         return not (self.second_factor or self.critical or self.preview)
 
     @property

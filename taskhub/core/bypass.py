@@ -30,8 +30,8 @@ class Bypass:
     """The server whose calls the bypass lets pass; `None` for all servers."""
     server: str = ""
     over_at: float = field(default=0.0, compare=False)
-    """When the bypass ends, as `time.monotonic` of this process: the database's clock decides, which this machine's may
-    differ from."""
+    """When the bypass ends, as `time.monotonic` of this process. It is reckoned from the time that was left by the
+    database's clock, because this machine's clock may differ."""
 
     def counts_for(self, server_id: int) -> bool:
         """Whether the bypass lets calls of this server pass now."""
@@ -68,7 +68,7 @@ def passed(decided: Any) -> Passed | None:
 
 
 def checked_reason(reason: str) -> str:
-    """The reason for a bypass, without blanks around it. Raises `Invalid`."""
+    """The reason for a bypass, without blanks around it. Raises `Invalid` if it is empty, too long or not printable."""
     reason = reason.strip()
     if not 0 < len(reason) <= MAX_REASON or not reason.isprintable():
         raise Invalid(
@@ -79,7 +79,7 @@ def checked_reason(reason: str) -> str:
 
 
 def checked_minutes(minutes: int) -> int:
-    """The minutes of a bypass. Raises `Invalid`."""
+    """The length of a bypass in minutes, unchanged. Raises `Invalid` unless it is from 1 to `MAX_MINUTES`."""
     if isinstance(minutes, bool) or not 1 <= minutes <= MAX_MINUTES:
         raise Invalid(f"Give a whole number from 1 to {MAX_MINUTES:,} minutes, not {minutes}.", field="minutes")
     return minutes

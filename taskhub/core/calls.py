@@ -11,15 +11,15 @@ from taskhub.core.secrets import HIDDEN, masked
 from taskhub.lib import jsonx
 
 BEGINNING: Final = 4_000
-"""Characters of a call's arguments, as JSON, that a list reads."""
+"""How many characters of a call's arguments, as JSON, are read for a list."""
 LONGEST_VALUE: Final = 40
 LONGEST: Final = 80
 _SEARCHED: Final = 1_000
-"""Characters of a text that are searched for secrets before it is cut to `LONGEST_VALUE`."""
+"""How many characters of a text are searched for secrets, before the text is cut to `LONGEST_VALUE`."""
 _CONSIDERED: Final = 200
 """The most arguments among which the shortest are looked for."""
 _MEMBERS: Final = 5
-"""The most values of an array or object that are written, and the most arguments besides those of a rule."""
+"""The most members of an array or object that are written, and the most arguments besides those in `first`."""
 _DEPTH: Final = 2
 _BETWEEN: Final = " · "
 _CUT: Final = "…"
@@ -28,8 +28,8 @@ _decoder = json.JSONDecoder()
 
 
 def begun(text: str) -> dict[str, Any]:
-    """The arguments of a call in `text`, which is their JSON or only its beginning: all complete arguments, and the
-    beginning of a string that is cut off."""
+    """The arguments of a call. `text` is their JSON, or the beginning of that: then these are all complete arguments,
+    and the beginning of a string that is cut off."""
     try:
         found = json.loads(text)
     except RecursionError:
@@ -40,16 +40,17 @@ def begun(text: str) -> dict[str, Any]:
 
 
 def named(params: dict[str, Any]) -> dict[str, Any]:
-    """The arguments that the rule names that asked for the approval, from the params of the approval's question."""
+    """The arguments that are named by the rule that asked for the approval, from the params of the approval's
+    question."""
     decided = params.get("decided")
     found = decided.get("named") if isinstance(decided, dict) else None
     return found if isinstance(found, dict) else {}
 
 
 def short(arguments: dict[str, Any], first: Iterable[str] = ()) -> str:
-    """The arguments on one line: `first`, then the others, the shortest ones first, as many as fit into `LONGEST`
-    characters, but at least one. A string is written without its name, any other value after its name. Possible secrets
-    are hidden. The result is foreign text."""
+    """The arguments on one line: those named in `first`, then others, the shortest first. There are as many as fit into
+    `LONGEST` characters, but at least one. A string is written without its name, any other value after its name.
+    Possible secrets are hidden. The result is foreign text."""
     begin = [name for name in first if name in arguments]
     words = [_word(name, arguments[name]) for name in begin]
     others = [
@@ -103,7 +104,7 @@ def _text(text: str, at: int) -> tuple[str, int]:
 
 
 def _past(text: str, at: int, sign: str) -> int:
-    """The position after `sign` and the blanks around it; 0 where `sign` does not come next."""
+    """The position after `sign` and the blanks around it; 0 if another sign comes next."""
     rest = text[at : at + 10].lstrip()
     if not rest.startswith(sign):
         return 0

@@ -27,8 +27,8 @@ def context_topic(context_id: int) -> str:
 
 
 def run_topic(public_id: str) -> str:
-    """The topic that rings when a task runs, asks, or ends: at each change except to `queued`, which means nothing to
-    those who wait for the outcome."""
+    """The topic that rings when a task runs, asks, or ends. It does not ring when the task becomes `queued`, which
+    tells nothing to those who wait for the outcome."""
     return f"run:{public_id}"
 
 
@@ -42,7 +42,7 @@ def standing_topic(context_id: int) -> str:
 
 
 def session_topic(public_id: str) -> str:
-    """The topic that rings when a client's session ended, or changed the resources that it follows."""
+    """The topic that rings when a client's session ended, or when the resources that the session follows changed."""
     return f"session:{public_id}"
 
 
@@ -57,7 +57,8 @@ def follow_topic(holder: str) -> str:
 
 
 def resource_topic(server_id: int, uri: str) -> str:
-    """The topic that rings when a resource has changed. It has a digest of the uri, which may hold any character."""
+    """The topic that rings when a resource has changed. It has a digest of the URI, because a URI may hold any
+    character."""
     return f"resource:{server_id}:{hashlib.sha256(uri.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 
@@ -67,10 +68,10 @@ class Hint:
 
     letter: ClassVar[str]
     everywhere: ClassVar[tuple[str, ...]] = ()
-    """Topics of the console that ring in the consoles of all tenants."""
+    """Topics that ring in the consoles of all tenants."""
 
     def rings(self) -> tuple[str, ...]:
-        """The topics that ring in each web process: a task's public id, or a topic of this module."""
+        """The topics that ring in each web process, each a task's public id or a topic of this module."""
         return ()
 
     def __str__(self) -> str:
@@ -79,7 +80,7 @@ class Hint:
 
 @dataclass(frozen=True)
 class TaskHint(Hint):
-    """A task changed."""
+    """A task changed. The base class of hints about one task."""
 
     tenant_id: int
     context_id: int
@@ -87,11 +88,11 @@ class TaskHint(Hint):
     public_id: str
 
     def rings(self) -> tuple[str, ...]:
-        """The topics of the task, and that of its context."""
+        """The topics of the task, and the topic of its client."""
         return (self.public_id, run_topic(self.public_id), context_topic(self.context_id))
 
     def in_tenant(self) -> tuple[str, ...]:
-        """Topics of the console that ring in the consoles of the task's tenant."""
+        """Topics that ring in the consoles of the task's tenant."""
         return (f"task:{self.public_id}", "tasks")
 
 
@@ -101,7 +102,7 @@ class TaskQueued(TaskHint):
     letter = "r"
 
     def rings(self) -> tuple[str, ...]:
-        """The topic of the task, and that of its context."""
+        """As `TaskHint.rings`, but without the `run_topic`."""
         return (self.public_id, context_topic(self.context_id))
 
 
@@ -112,7 +113,7 @@ class TaskCancelled(TaskHint):
 
 
 class TaskChanged(TaskHint):
-    """A task changed in any other way."""
+    """A task changed, and no other hint is about that change."""
 
     letter = "t"
 
@@ -125,14 +126,15 @@ class TasksWaiting(Hint):
 
 @dataclass(frozen=True)
 class TaskHeld(Hint):
-    """A task may be claimed in so many milliseconds, when the decision on its approval can no longer be undone."""
+    """A task may be claimed after `milliseconds`, when the decision on its approval can no longer be undone."""
 
     letter = "h"
     milliseconds: int
 
 
 class PollsDue(Hint):
-    """Deferred calls have to be polled now: one was answered or is to be cancelled."""
+    """A question of a deferred call was answered, or a deferred call is to be cancelled: workers poll such calls
+    now."""
 
     letter = "d"
 
@@ -150,7 +152,7 @@ class CatalogueChanged(Hint):
     everywhere = ("servers",)
 
     def rings(self) -> tuple[str, ...]:
-        """The topic of all streams that listen for changed lists."""
+        """The topic that rings when the catalogue has changed, for all streams that wait for that."""
         return (CATALOGUE,)
 
 
@@ -164,7 +166,7 @@ class ServerStale(Hint):
 
 @dataclass(frozen=True)
 class ServerRefreshed(Hint):
-    """A person wants a server listed again: workers find out anew what it speaks, and list it."""
+    """A person wants a server listed again: workers find out which versions it speaks, and list it."""
 
     letter = "l"
     server_id: int
@@ -200,7 +202,7 @@ class SignedOut(Hint):
 
 @dataclass(frozen=True)
 class SessionChanged(Hint):
-    """A client's session ended, or changed the resources that it follows."""
+    """A client's session ended, or the resources that it follows changed."""
 
     letter = "n"
     public_id: str
@@ -240,7 +242,7 @@ class RelayDropped(Hint):
 
 
 class InterestsChanged(Hint):
-    """The set of resources whose changes streams want to hear has changed."""
+    """The set of resources that streams follow has changed."""
 
     letter = "i"
 

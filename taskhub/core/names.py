@@ -24,7 +24,7 @@ META_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 """A key in the `_meta` of every request since revision 2026-07-28. Requests of earlier revisions lack it."""
 
 META_SERVER: Final = "io.modelcontextprotocol/serverInfo"
-"""A key in the `_meta` of results since revision 2026-07-28: the server that made the result."""
+"""A key in the `_meta` of results since revision 2026-07-28. Its value describes the server that made the result."""
 
 TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
 IDEMPOTENCY_KEY: Final = "io.taskhub/idempotencyKey"
@@ -58,7 +58,7 @@ MAX_URI: Final = 1_024
 """The longest uri of a resource, or template of uris, in characters."""
 
 MAX_EXPOSED_NAME: Final = 60
-"""The longest exposed name of a tool or prompt, in characters. The APIs of models take 64, and some programs put their
+"""The longest exposed name of a tool or prompt, in characters. The APIs of models allow 64, and some programs put their
 own name for the hub in front."""
 
 _DIGITS: Final = 8
@@ -126,7 +126,8 @@ def _made(wanted: str, server: str, name: str) -> str:
 
 
 def _fit(wanted: str) -> str:
-    """`wanted` with only characters, and a first character, that every API of `MODEL_APIS` takes."""
+    """`wanted` made valid for every API of `MODEL_APIS`: other characters become `_`. A `_` goes in front if the first
+    character is none that all APIs take, or if the name begins like a hub tool's."""
     fit = _UNFIT.sub("_", wanted)
     return fit if (fit[:1].isalpha() or fit[:1] == "_") and not fit.startswith(HUB_TOOL_PREFIX) else f"_{fit}"
 

@@ -28,8 +28,8 @@ MAX_JOIN_SECONDS: Final = 86_400
 MAX_RETRY_SECONDS: Final = 300
 MAX_RETRY_ERRORS: Final = 20
 RETRIED: Final = ("connect", "timeout")
-"""The errors, besides JSON-RPC codes, after which a policy can have a call tried again: `connect`, the server could not
-be reached; `timeout`, the tool ran for longer than it may."""
+"""The errors, besides JSON-RPC codes, for which a policy can demand another try. `connect`: the server could not be
+reached. `timeout`: the tool ran for longer than its policy allows."""
 
 
 def answerers(question_audience: str | None) -> tuple[Audience | None, bool]:
@@ -48,7 +48,7 @@ class Policy:
     policy_mode: str | None = None
     policy_at_least_once: bool | None = None
     question_audience: str | None = None
-    """Who answers its questions: an `Audience` or `CALLER`."""
+    """Who answers the tool's questions: an `Audience` or `CALLER`."""
     people_after_program: bool = False
     """Whether people are asked a question that a client's program declined by itself."""
     companion: dict[str, Any] = field(default_factory=dict)
@@ -59,7 +59,8 @@ class Policy:
     retry_on: list[str] = field(default_factory=list)
     """The errors after which a call is tried again: words of `RETRIED`, and JSON-RPC codes as text."""
     retry_seconds: int = 1
-    """Seconds before the second try. The pause doubles with each further try, and varies by half."""
+    """Seconds before the second try. The pause doubles with each further try. To each pause, chance adds or subtracts
+    up to half."""
     max_attempts: int = 3
     run_seconds: int = 900
     join_seconds: int = 300
@@ -143,8 +144,8 @@ def _check_companion(companion: dict[str, Any]) -> None:
 
 
 def companion_misfit(companion: dict[str, Any], definition: dict[str, Any]) -> str:
-    """Why the tool of this definition cannot be called as the policy's `companion`, as the words after the tool's name;
-    empty if it can. A schema that names no properties takes any."""
+    """Why the tool with this definition cannot be called as the policy's `companion`, as the words after the tool's
+    name; empty if it can. A schema without properties takes any arguments."""
     arguments, takes = companion.get("arguments", {}), inputs_of(definition)
     unknown = next((name for name in arguments if takes and name not in takes), None)
     if unknown is not None:

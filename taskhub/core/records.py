@@ -18,9 +18,10 @@ from taskhub.core.states import Audience, Door, OfferKind, QuestionKind, Questio
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """The person, client or process that does something, as the audit log names it. `address` is the peer's. `factor`:
-    the record of the second factor that the person confirmed a moment ago, if they did. `for_user_id`: the person who
-    is away, for whom they decide as a deputy; `name` says so then."""
+    """The person, client or process that does something, as the audit log names it. `address` is the network address
+    from which the request came. `factor` is the id of the second factor that the person confirmed a moment ago, `None`
+    if they did not. `for_user_id`: the person who is away, if the actor decides as their deputy; `name` then says so
+    too."""
 
     name: str
     door: Door
@@ -34,7 +35,7 @@ class Actor:
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:
-    """That a person confirmed their second factor: the id of its record, and when, as seconds since 1970."""
+    """A person's confirmation of their second factor: the id of its record, and the time in seconds since 1970."""
 
     factor: int
     at: float
@@ -143,8 +144,8 @@ class NewQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A worker that has a slot free for a call that is being made. `share`: the most calls of one client that it runs
-    at once."""
+    """A worker that has a slot free for a call that is being made. `share`: the most calls of one client that the
+    worker runs at once."""
 
     worker: str
     share: int
@@ -152,9 +153,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class NewTask:
-    """The input of `domain.tasks.create.create_task`. For the 2025 revisions: the session, `request_id` and
-    `progress_token` as JSON, and `handle`: whether the caller was given a handle. Where the client chose the task's id:
-    `client_task_id`, and `keep_ms`, how long the task is kept after its end."""
+    """The input of `domain.tasks.create.create_task`. Only for the 2025 revisions: `session_id`; `request_id` and
+    `progress_token`, as JSON; and `handle`, whether the caller was given a handle. Only if the client chose the task's
+    id: `client_task_id`, and `keep_ms`, how long the task is kept after its end."""
 
     tenant_id: int
     context_id: int
@@ -184,9 +185,10 @@ class NewTask:
     join_session: int | None = None
     """The only session whose calls may be joined, if callers without a token share one client; else `None`."""
     permit_seconds: int | None = None
-    """For a task that is only decided (`core.versions.DECIDED_ONLY`): how long the permit can be redeemed."""
+    """For a task that is only decided (`core.versions.DECIDED_ONLY`): for how many seconds the permit can be
+    redeemed."""
     wanted_seconds: int | None = None
-    """Seconds that people have to decide an approval of the call, if the rule gives them more; `None`: as the rule
+    """For how many seconds an approval of the call shall wait for people, if the rule allows more; `None`: as the rule
     says."""
     place: Place | None = None
     """A worker that would run the call in place; `None` for a call that goes through the queue."""
@@ -194,7 +196,7 @@ class NewTask:
 
 @dataclass(frozen=True, slots=True)
 class OpenQuestion:
-    """An open question, with the fields that are sent to clients. `id` is `None` where it was not read."""
+    """An open question, with the fields that are sent to clients. `id` is `None` if it was not read."""
 
     key: str
     kind: QuestionKind
@@ -205,8 +207,7 @@ class OpenQuestion:
     approvals: int
     id: int | None = field(default=None, compare=False)
     page: bool = field(default=False, compare=False)
-    """Whether the question is for people only, and the client, which can open pages, is asked to open the page where
-    they answer it."""
+    """Whether the question is for people only, and the client is asked to open the page where they answer it."""
     by_tool: bool = field(default=False, compare=False)
     """Whether the client's model is to answer it with the hub's own tool, because the client cannot be asked."""
     offered: bool = field(default=False, compare=False)
@@ -243,9 +244,9 @@ class TaskRecord:
     keep_ms: int | None = None
     join_seconds: int | None = None
     left_at: datetime | None = None
-    """When the caller of a plain call stopped waiting; `None` if it did not, or has had the result since."""
+    """When the caller of a plain call stopped waiting. `None` if it still waits, or has had the result since."""
     ended_as: str = ""
-    """How it ended if its tool neither answered nor failed: `rejected`, `expired` or `denied`; else empty."""
+    """How the task ended if its tool neither answered nor failed: `rejected`, `expired` or `denied`; else empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,8 +266,9 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """The result of a creation. `existed`: whether `task` is an earlier one, found by idempotency key or by joining.
-    `in_place`: whether the worker of `NewTask.place` has the task's first lease, and so must run it."""
+    """The result of a creation. `existed`: whether `task` is an earlier one, found by its idempotency key or by
+    joining. `in_place`: whether the worker of `NewTask.place` holds the task's first lease, and so must run the
+    task."""
 
     task: TaskRecord
     existed: bool
@@ -275,10 +277,12 @@ class Created:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A task that a worker has claimed. Every write of this run names `epoch`, and changes nothing after a later claim.
+    """A task that a worker has claimed. Every write of this run names `epoch`. If the task has been claimed again
+    since, the write changes nothing.
 
     `answers` are the answers to the tool's questions so far, by the tool's own keys. `given` are answers that came with
-    the call, for questions that the tool may ask and the client may answer."""
+    the call, for questions that the tool may ask and the client may answer.
+    """
 
     task_id: int
     public_id: str
@@ -304,15 +308,15 @@ class Claim:
     only_caller: bool = False
     """Whether a question that the client cannot answer is refused, by the tool's policy."""
     previewed: bool = False
-    """Whether a preview may have been approved with the call: the rule that decided has one, or people edited the call,
-    and another rule asked then."""
+    """Whether people may have seen a preview when they approved the call: the rule that decided has one, or people
+    edited the call, and another rule asked then."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpstreamTask:
-    """A task of a server, as the server described it when it accepted a call. `poll_ms` is the interval at which it
-    wants to be polled, `None` if it did not say. `here`: whether the task belongs to a process or session of the worker
-    that made the call."""
+    """A task of a server, as the server described it when it accepted a call. `poll_ms` is the interval at which the
+    server wants to be polled, `None` if it named none. `here`: whether the task belongs to a process or session of the
+    worker that made the call."""
 
     id: str
     revision: str
@@ -324,8 +328,8 @@ class UpstreamTask:
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """A deferred call whose poll a worker has taken. A write names `turn`, and changes nothing if another worker has
-    taken the poll over."""
+    """A deferred call whose poll a worker has taken. Every write of this poll names `turn`. If another worker has taken
+    the poll since, the write changes nothing."""
 
     claim: Claim
     upstream_id: str
@@ -338,9 +342,9 @@ class Poll:
     cancelling: bool
     """Whether the server's task is to be cancelled."""
     ended: bool
-    """Whether the hub's task has ended: then the server's task is cancelled, and nothing else done."""
+    """Whether the hub's task has ended. Then the server's task is cancelled, and nothing else happens."""
     overdue: bool
-    """Whether the server has had the time that it gets to cancel its task."""
+    """Whether the time is over that the server gets to cancel its task."""
     ran_seconds: float
     """Seconds that the call has run, without the time during which people were asked."""
     open_keys: frozenset[str]
@@ -352,7 +356,7 @@ class Poll:
     used_keys: frozenset[str]
     """The hub's keys of all questions of the task so far."""
     session: str = field(default="", repr=False)
-    """The id of the session at an HTTP server in which the task was made; empty if it is not known."""
+    """The id of the session at an HTTP server in which the server's task was made; empty if it is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,14 +67,15 @@ class Otherwise(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """A call that shows, before people decide, what the call that they are asked about would do. It calls another tool
-    of the same server (`tool`), or the same tool with other arguments (`arguments`); exactly one of the two is
+    """A call that people see before they decide, and that shows what the call in question would do. It calls another
+    tool of the same server (`tool`), or the same tool with other arguments (`arguments`). Exactly one of the two is
     given."""
 
     tool: str = ""
-    """Another tool, which says that it only reads. It gets those of the call's arguments that its schema names."""
+    """The name of another tool, which declares that it only reads. It gets those of the call's arguments that its
+    schema names."""
     arguments: str = ""
-    """Arguments that are set over the call's own, such as `{"dry_run":true}`: an object as canonical JSON."""
+    """Arguments that replace or add to the call's own, such as `{"dry_run":true}`: an object as canonical JSON."""
 
     def to_json(self) -> dict[str, Any]:
         """The preview as a JSON object with one member."""
@@ -95,7 +96,7 @@ class Rule:
     group: str = ""
     """The group whose people are asked; empty for all who may approve."""
     quorum: int = 1
-    """How many of them must approve."""
+    """How many people must approve."""
     not_requester: bool = False
     """Whether the person who made the call may not decide it."""
     risk: Risk = Risk.LOW
@@ -107,21 +108,22 @@ class Rule:
     expires_minutes: int = 1_440
     """How long people have to decide."""
     remind_minutes: int = 0
-    """After how long they are reminded, once, if they have not decided; 0 for never."""
+    """After how many minutes people are reminded, once, if they have not decided; 0 for never."""
     otherwise: Otherwise = Otherwise.DENY
     escalate_to: str = ""
     preview: Preview | None = None
-    """What is called to show people what would happen."""
+    """The call that shows people what would happen; `None` for none."""
     editable: tuple[str, ...] = ()
     """The arguments that people may change before they approve the call; `EVERY_ARGUMENT` alone for all of them."""
     enabled: bool = True
     shadow: bool = False
-    """Whether it decides nothing, and only what it would have done is recorded."""
+    """Whether the rule is on trial: it decides nothing, and what it would have done is recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleList:
-    """The rules of a tenant, in their order. `version` is 0 where none were saved yet. `bypass` is the one in force."""
+    """The rules of a tenant, in their order. `version` is 0 if no list was saved yet. `bypass` is the bypass in force,
+    `None` if there is none."""
 
     version: int
     rules: tuple[Rule, ...]
@@ -135,14 +137,14 @@ class RuleList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """The names of the rules that two lists do not have in common, or have differently, in their order. A rule with
-    another name is another rule."""
+    """The differences between two lists, as names of rules, each in the order of its list. A rule that was renamed
+    counts as removed and added."""
 
     added: tuple[str, ...]
     removed: tuple[str, ...]
     changed: tuple[str, ...]
     moved: tuple[str, ...]
-    """Rules of both lists that have another order among the rules of both."""
+    """Rules of both lists whose order among the rules of both lists differs."""
 
 
 RULE_FIELDS: Final = tuple(part.name for part in fields(Rule))
@@ -180,8 +182,8 @@ _ONLY_ASKING: Final = {
 
 
 def check_rules(rules: Sequence[Rule]) -> None:
-    """Raise `Invalid` if the list cannot be saved. Its `field` names the position in the list, from 0, and the field of
-    the rule, such as `rules.2.when`; it is `rules` where the list as a whole is too long. Expressions are not
+    """Raise `Invalid` if the list cannot be saved. The error's `field` names the index of the rule in the list, from 0,
+    and the rule's field, such as `rules.2.when`; it is `rules` if the list as a whole is too long. Expressions are not
     compiled here."""
     if len(rules) > MAX_RULES:
         raise Invalid(f"At most {MAX_RULES} rules, not {len(rules):,}.", field="rules")
@@ -229,7 +231,8 @@ def _check_rule(rule: Rule, at: str) -> None:
 
 
 def _check_kind(rule: Rule, at: str) -> None:
-    """Raise `Invalid` if the rule says what has no meaning for its kind (`then`), such as whom one that allows asks."""
+    """Raise `Invalid` if the rule has a field that means nothing for what it does (its `then`), such as a group to ask
+    in a rule that allows."""
     if rule.words and rule.then is not Then.DENY:
         raise Invalid("Only a rule that denies has words for the agent.", field=f"{at}.words")
     for part, does in _ONLY_ASKING.items():
@@ -261,7 +264,7 @@ def _check_editable(rule: Rule, at: str) -> None:
 
 
 def _check_end(rule: Rule, at: str) -> None:
-    """Raise `Invalid` if the fields about a call that nobody decides in time are not allowed."""
+    """Raise `Invalid` if the fields about a call on which nobody decides in time are not allowed."""
     minutes = rule.expires_minutes
     if isinstance(minutes, bool) or not 1 <= minutes <= MAX_MINUTES:
         raise Invalid(
@@ -313,8 +316,8 @@ def _as_json(name: str, value: Any) -> Any:
 
 
 def from_json(value: Any, field: str = "rule") -> Rule:
-    """The rule that `to_json` made this of. Raises `Invalid` for an unknown or missing member, or one of another type;
-    the error names the rule as `field`. Lengths and ranges are not checked (`check_rules`)."""
+    """The rule of a JSON object that `to_json` made. Raises `Invalid` for an unknown or missing member, or a value of
+    another type; the error names the rule as `field`. Lengths and ranges are not checked here, but by `check_rules`."""
     if not isinstance(value, dict):
         raise Invalid(f"A rule is an object with {', '.join(RULE_FIELDS)}.", field=field)
     for name in value:
@@ -338,7 +341,7 @@ def from_json(value: Any, field: str = "rule") -> Rule:
 
 
 def preview_from_json(value: dict[str, Any], field: str = "preview") -> Preview:
-    """The preview that `Preview.to_json` made this of. Raises `Invalid`."""
+    """The preview of a JSON object that `Preview.to_json` made. Raises `Invalid`."""
     if set(value) == {"tool"} and isinstance(value["tool"], str) and value["tool"]:
         return Preview(tool=value["tool"])
     given = value.get("arguments")
@@ -405,7 +408,7 @@ class SignedIn:
     groups: tuple[str, ...] = ()
 
     def stored(self) -> dict[str, Any]:
-        """It as the SQL function `th_signed_in` gives it, and tasks keep it."""
+        """The person as tasks keep them: the same JSON object that the SQL function `th_signed_in` gives."""
         return {"name": self.name, "role": self.role, "groups": list(self.groups)}
 
 
@@ -419,8 +422,8 @@ def signed_in(found: dict[str, Any]) -> SignedIn:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """The client for which a rule decides. `scopes` is `None` if no token names them: expressions about scopes are then
-    in doubt."""
+    """The client for whose call or list of tools a rule decides. `scopes` is `None` if no token names any: then
+    expressions about scopes are in doubt."""
 
     context_id: int
     name: str
@@ -442,7 +445,7 @@ class Verdict:
     doubt: bool = False
     """Whether the rule matched only because its expression was in doubt."""
     shadows: tuple[str, ...] = ()
-    """The names of the rules with `shadow` that matched before."""
+    """The names of the matching rules on trial (`shadow`) that stand before the rule that decided."""
     scopes: frozenset[str] | None = None
     """The scopes for which the rules decided (`Client.scopes`)."""
     person: SignedIn = NOBODY
@@ -456,7 +459,7 @@ class Verdict:
         return self.rule is not None and self.rule.then is Then.HIDE
 
     def stored(self) -> dict[str, Any] | None:
-        """The verdict as a task stores it; `None` where the tenant has no rules and no bypass let the call pass."""
+        """The verdict as a task stores it; `None` if the tenant has no rules and no bypass let the call pass."""
         if not self.version and self.bypass is None:
             return None
         kept: dict[str, Any] = {"then": str(Then.HIDE if self.hidden else self.then), "version": self.version}

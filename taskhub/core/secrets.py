@@ -47,8 +47,8 @@ def without_secrets(message: str, transport: str, target: str) -> str:
 
 
 def without_values(message: str, values: Iterable[str]) -> str:
-    """`message` with `HIDDEN` in place of these values, but for those of fewer than 4 characters, which could be part
-    of any word."""
+    """`message` with `HIDDEN` in place of these values. Values of fewer than 4 characters stay, because they could be
+    part of any word."""
     for value in sorted(values, key=len, reverse=True):
         if len(value) >= 4:
             message = message.replace(value, HIDDEN)
@@ -61,9 +61,9 @@ def secrets_of(transport: str, target: str) -> frozenset[str]:
 
 
 def given_secrets(headers: Iterable[tuple[str, str]], environment: Iterable[tuple[str, str]] = ()) -> frozenset[str]:
-    """The texts in a server's headers and variables that a message must not repeat. Of headers: every value, for
-    `Authorization` without the scheme. Of variables: the values that are long or whose name sounds secret, also each of
-    their lines alone, and the passwords in addresses."""
+    """The texts in a server's headers and variables that a message must not repeat. Of headers these are all values,
+    without the scheme in `Authorization`. Of variables these are values that are long or whose name sounds secret, long
+    lines of values, and the passwords in addresses."""
     found: set[str] = set()
     for name, value in headers:
         credentials = value.partition(" ")[2].strip() if name.lower().endswith("authorization") else ""
@@ -77,7 +77,7 @@ def given_secrets(headers: Iterable[tuple[str, str]], environment: Iterable[tupl
 
 def masked(name: str, text: str) -> str:
     """The text of the argument `name` without possible secrets: `HIDDEN` if `name` sounds secret; if the text is a
-    header with a name that sounds secret, that name and `HIDDEN`; else the text as `redacted` shows a command."""
+    header whose name sounds secret, that name and `HIDDEN`; otherwise the text as `redacted` shows a command."""
     if _SECRET.search(name):
         return HIDDEN
     if (header := _HEADER.match(text)) and _SECRET.search(header[1]):

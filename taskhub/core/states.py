@@ -76,8 +76,8 @@ class Role(StrEnum):
 
 
 class TaskMode(StrEnum):
-    """Whether the caller of a tool gets a handle of the task. A caller that cannot have one waits for the result; with
-    `REQUIRED` it is refused."""
+    """Whether the caller of a tool gets a handle of the task. A caller that cannot have a handle waits for the result;
+    if the mode is `REQUIRED`, the caller is refused."""
 
     AUTO = "auto"
     """The caller gets a handle if there is no result after a short wait."""
@@ -86,8 +86,8 @@ class TaskMode(StrEnum):
     NEVER = "never"
     """The caller gets no handle and waits for the result."""
     REQUIRED = "required"
-    """The caller gets a handle at once, or an error: a task-required tool of the specification. Only clients with tasks
-    are listed it."""
+    """The caller gets a handle at once, or an error: in the specification, a tool whose tasks are required. Only
+    clients with tasks see the tool in the list."""
 
 
 AT_ONCE: Final = frozenset({TaskMode.ALWAYS, TaskMode.REQUIRED})
@@ -116,8 +116,8 @@ class Audience(StrEnum):
 
 
 class QuestionState(StrEnum):
-    """The state of a question. It leaves `open` once, and then never changes, but for a decision on an approval that is
-    undone in time."""
+    """The state of a question. It leaves `open` once, and then never changes. The exception is a decision on an
+    approval that is undone in time."""
 
     OPEN = "open"
     ANSWERED = "answered"

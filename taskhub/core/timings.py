@@ -31,7 +31,8 @@ class TimingKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """A histogram of one worker: `counts` per bucket of `BOUNDS`, and `seconds`, the sum of all times."""
+    """A histogram of one worker. `counts` has a number for each bucket of `BOUNDS`; `seconds` is the sum of all
+    times."""
 
     server_id: int
     kind: TimingKind

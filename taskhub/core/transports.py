@@ -6,8 +6,8 @@ from types import MappingProxyType
 from typing import Final
 
 CALLS_AT_ONCE: Final = MappingProxyType({"python": 64, "stdio": 20, "http": 20})
-"""The most calls that one worker makes to one server at once, by transport, if no number is set for the server. For a
-command (`stdio`), in all its processes together."""
+"""The most calls that one worker makes to one server at once, by transport, if no number is set for the server. The
+number for a command (`stdio`) is for all its processes together."""
 
 SSE: Final = "sse+"
 """What is put before the address of a server that speaks HTTP with SSE, as of 2024."""

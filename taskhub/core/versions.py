@@ -24,11 +24,11 @@ class Proposal(StrEnum):
 
 
 DECIDED_ONLY: Final = "approvals"
-"""In place of the revision of a task that is only decided, and never run: a request of `/api/v1/approvals`."""
+"""Stands in place of the revision in a task that is only decided, and never run: a request of `/api/v1/approvals`."""
 
 OF_CALLER: Final = "caller"
-"""In place of the version that a server is pinned to: each call is made in its caller's version, where the server
-speaks both eras."""
+"""Stands in place of the version that a server is pinned to: each call is then made in its caller's version, if the
+server speaks both eras."""
 
 STATELESS: Final = frozenset({Version.MCP_2026_07_28})
 """Versions without sessions: each request carries all that is needed to answer it, such as its version."""

@@ -1,7 +1,6 @@
-"""The hub's own sentences about a task, for its `statusMessage` and its error's message. Each is written here only.
-Database functions get a sentence by its code from `th_words`, which `store.functions` makes from this table and which
-fills in `%s` as Python does.
-"""
+"""The hub's own sentences about a task, for its `statusMessage` and its error's message. They stand only in this table:
+`store.functions` makes the function `th_words` from it, by which database functions get a sentence by its code and fill
+in `%s` as Python does."""
 
 from __future__ import annotations
 

@@ -19,11 +19,12 @@ from taskhub.notify.apprise.writing import Written, confirmation, news, trial
 from taskhub.worker.people import ToPeople, items
 
 AT_ONCE: Final = 8
-"""Messages that one worker hands over at a time, to all services; to one that did not answer the last time, 1."""
+"""How many messages one worker hands over at a time, to all services together. A service that did not answer the last
+time gets one message at a time."""
 
 
 class AppriseMessages(ToPeople):
-    """Messages to people by services. One that does not answer holds up no other."""
+    """Messages to people by services. A service that does not answer holds up no other."""
 
     channel = Channel.APPRISE
 
@@ -36,7 +37,7 @@ class AppriseMessages(ToPeople):
 
     @property
     def at_once(self) -> int:
-        """Messages under way at a time."""
+        """How many messages may be under way at a time."""
         return AT_ONCE
 
     async def _send(self, taken: TakenMessage) -> Delivered:
@@ -71,7 +72,7 @@ def _service(taken: TakenMessage) -> str:
 
 
 def _written(taken: TakenMessage) -> tuple[str, Written]:
-    """Where the message goes, and what it says."""
+    """The address to which the message goes, empty if the hub has none; and what the message says."""
     base = str(settings.PUBLIC_URL)
     url, inbox = targets.url_of(taken.address), f"{base}/inbox/"
     if taken.tests:

@@ -30,12 +30,12 @@ class Breakers:
         self._soon = soon
         self._turn = asyncio.Lock()
         self._troubled: set[int] = set()
-        """Servers to which the last call of any worker could not connect. When this worker reaches one, it stores
-        that."""
+        """Servers to which the last call of any worker could not connect. When this worker reaches such a server, it
+        stores that the server can be reached."""
         self._open: dict[int, float] = {}
         """Servers whose breaker is open, each with the `time.monotonic` at which to ask for its next probe."""
         self._ours: set[int] = set()
-        """Servers whose probe this worker has taken: its next call of such a server is the probe."""
+        """Servers whose probe this worker has taken: its next call of the server is the probe."""
 
     async def refresh(self) -> list[int]:
         """Read the breakers from the database. Returns the servers whose breaker has opened since the last reading."""
@@ -99,7 +99,7 @@ class Breakers:
             self._soon("breakers", lambda: self._lanes.run(store_reached, server_id))
 
     def leave(self, server_id: int) -> None:
-        """Give up this worker's probe: the call ended without showing whether the server can be reached."""
+        """Give up this worker's probe, because the call ended without showing whether the server can be reached."""
         if server_id in self._open:
             self._soon("breakers", lambda: self._leave(server_id))
 

@@ -25,12 +25,12 @@ _KINDS: Final = {
     UNDECIDABLE: "Too few people can decide this",
 }
 _CUT: Final = 300
-"""Characters of a title, and of each name below it."""
+"""The most characters of a title, and of each name below the title."""
 
 
 class Browsers(ToPeople):
-    """Notifications of people's browsers. A message goes to each browser of its person once: one that was not reached
-    is tried again without the others."""
+    """Notifications of people's browsers. Each browser of a person gets a message once: if some browsers were not
+    reached, the next attempt goes to these only."""
 
     channel = Channel.PUSH
 
@@ -67,15 +67,15 @@ class Browsers(ToPeople):
 
 
 def _came_of(taken: TakenMessage, latest: Delivered) -> Delivered:
-    """Taken, if any browser took it, now or in an attempt of before."""
+    """The outcome of a message: it counts as delivered if any browser took it, now or in an earlier attempt."""
     if latest.ok or browsers.has_taken(taken.membership_id, taken.id):
         return latest if latest.ok else Delivered(ok=True)
     return latest
 
 
 def written(taken: TakenMessage) -> bytes:
-    """What the service worker of the console shows: a title, a line below, and where a click leads. No argument is in
-    it, but for what the rule's sentence says of them."""
+    """The data from which the service worker of the console makes a notification: a title, a line below it, and the
+    path to which a click leads. Of the call's arguments it only has those in the rule's sentence."""
     if taken.tests:
         shown = {"title": "A test of TaskHub", "body": "Notifications reach this browser.", "path": "/inbox/"}
     elif len(taken.approvals) == 1:
@@ -101,7 +101,8 @@ def _below(one: Approval) -> str:
 
 
 def _contact() -> str:
-    """Whom the makers of a push service can write to."""
+    """The contact that push services get, to reach the operator: the hub's address, or a placeholder if that is not
+    public."""
     hub = urlsplit(str(settings.PUBLIC_URL))
     named = hub.scheme == "https" and "." in (hub.hostname or "")
     return f"https://{hub.hostname}" if named else "mailto:hub@localhost"

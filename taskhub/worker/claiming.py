@@ -172,8 +172,7 @@ class Slots:
         return {running.claim.server_id for running in self.running.values() if running.shut_out}
 
     def _is_prober(self, held: Running) -> bool:
-        """Whether `held` is the first of the tasks that wait for its server, and so the only one that goes on
-        waiting."""
+        """Whether `held` is the first of the tasks that wait for their server. Only this one goes on waiting."""
         return next(
             (
                 running is held
@@ -207,9 +206,9 @@ class Slots:
                 self.wake()
 
     async def renew(self, pulse: Lanes) -> None:
-        """Renew every lease, through the lane `pulse`. A task whose lease is lost is stopped, because another worker
-        may run it. But while such a task waits for people to rule whether its tool ran, it goes on here: no other
-        worker runs it, and its result still counts. A task whose cancellation was requested is cancelled."""
+        """Renew every lease, through the lane `pulse`. A task whose cancellation was requested is cancelled. A task
+        whose lease is lost is stopped, because another worker may run it. The exception is a task that waits for people
+        to rule whether its tool ran: it goes on here, because no other worker runs it, and its result still counts."""
         held = {task_id: running.claim.epoch for task_id, running in self.running.items()}
         if not held:
             return

@@ -88,8 +88,8 @@ SEAL_SECONDS = 5.0
 NOTICES_SECONDS = 1.0
 """Seconds between two looks for messages to receivers outside."""
 HELD_SECONDS = 0.02
-"""Seconds after which a task is claimed whose decision could be undone until then: the clocks of the database and of
-this process need not run at the same pace."""
+"""Seconds that a worker waits longer than a `TaskHeld` hint says, because the clocks of the database and of this
+process need not run at the same pace."""
 FOLLOW_SECONDS = 30.0
 TIMINGS_SECONDS = 5.0
 MEMORY_SECONDS = 10.0

@@ -36,12 +36,12 @@ class GivenUp:
     """The calls that one worker has given up. For its event loop only."""
 
     def __init__(self, runner: Runner, poll: Callable[[Pool, Poll], Awaitable[PollOutcome | Waits]]) -> None:
-        """`poll` polls a server as for any call. For the calls here, which have run for too long, it also asks the
-        server to cancel the task."""
+        """`poll` polls a server as for any call. The calls here have run for too long, so it also asks the server to
+        cancel the task."""
         self._runner = runner
         self._poll = poll
         self._calls: dict[int, deque[tuple[Poll, float]]] = {}
-        """By server id, its calls, each with the time (`time.monotonic`) until which the server is tried."""
+        """The calls to cancel, by server id, each with the time (`time.monotonic`) until which the server is tried."""
         self._trying: set[asyncio.Task[None]] = set()
 
     def add(self, taken: Poll) -> None:
@@ -74,8 +74,8 @@ class GivenUp:
         del self._calls[server_id]
 
     async def _reached(self, taken: Poll) -> bool:
-        """Ask the server to cancel the task. Returns whether the server could be asked. If it answers with a result,
-        that is stored, unless somebody has ruled on the run."""
+        """Ask the server to cancel its task. Returns whether the server could be asked. If the server answers with a
+        result, the result is stored, unless somebody has ruled on the run."""
         claim = taken.claim
         pool = self._runner.servers.pool(claim.server_id)
         if pool is None:

@@ -1,5 +1,5 @@
-"""Calls to servers that want OAuth. If needed, the caller's grant is refreshed first. The call is then sent with its
-token, over a connection that no other grant uses."""
+"""Calls to servers that want OAuth. If needed, the caller's grant is refreshed first. The call is then sent with the
+grant's token, over a connection that no other grant uses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from taskhub.upstream.bearer import Bearer
 from taskhub.upstream.pool import Pool
 
 IDLE_SECONDS: Final = 600.0
-"""Connections of a grant are closed when no call has used them for so many seconds."""
+"""Seconds after its last call at which the connections of a grant are closed."""
 MOST_POOLS: Final = 200
 """The most grants whose connections one worker keeps; beyond that, those that were used least recently are closed."""
 CHANGED: Final = "The way in which its server is authorized was changed meanwhile"
@@ -41,12 +41,13 @@ class Grants:
     def __init__(self, lanes: Lanes) -> None:
         self._lanes = lanes
         self._held: dict[int, _Held] = {}
-        """By grant id, the connections of a person or client, at servers where each has its own grant."""
+        """The connections of the grants of single people or clients, by grant id."""
         self._busy: Counter[Pool] = Counter()
         self._refreshing: set[asyncio.Task[Access]] = set()
 
     def bearer(self, server_id: int) -> Bearer:
-        """The token of the grant that is for everyone, or of the one that is used to list the server."""
+        """The token of the grant for everyone. At a server where each caller has their own grant: of the one that lists
+        the server."""
         return Bearer(
             lambda refused: self.access(server_id, None, refused),
             _fresh,
@@ -54,8 +55,8 @@ class Grants:
         )
 
     def _of_grant(self, grant_id: int, server_id: int, context_id: int) -> Bearer:
-        """The token of this grant, for calls of this client. If the client's grant is no longer this one, getting a
-        token raises `Unavailable`."""
+        """The token of this grant, for calls of this client. Getting a token raises `Unavailable` if the client has got
+        another grant since."""
 
         async def get(refused: str) -> Access:
             found = await self.access(server_id, context_id, refused)
@@ -90,8 +91,8 @@ class Grants:
             return await asyncio.shield(task)
 
     async def pool(self, main: Pool, way: Way, server_id: int, context_id: int, *, refused: str = "") -> Pool:
-        """The connections for a call of this client, with a valid token. If each client or person has its own grant,
-        they are those of that grant; else `main`. Raises as `access` does."""
+        """The connections for a call of this client, with a valid token: those of the caller's own grant, if people or
+        clients have grants of their own at this server, and otherwise `main`. Raises as `access` does."""
         access = await self.access(server_id, context_id, refused)
         if way is not Way.EACH:
             bearer = main.target.bearer

@@ -1,9 +1,9 @@
 """Calls that a web process runs in place, without the queue: a plain call of a tool of an HTTP server of 2026-07-28.
 
-The web process is a worker for these calls alone. Its tasks are born with its lease (`domain.tasks.create`), under the
-checks of a claim; it renews the leases, runs the calls as every worker does (`worker.running`), and answers the caller
-from memory. It takes no task from the queue, and has no session with a server. Whatever else a call comes to, such as a
-question, is left to the workers.
+The web process is a worker for these calls alone. It has the first lease of each such task, which is created under the
+checks of a claim (`domain.tasks.create`). It renews the leases, runs the calls as every worker does (`worker.running`),
+and answers the caller from memory. It takes no task from the queue, and has no session with a server. What it cannot
+end by itself, such as a question, is left to the workers.
 """
 
 from __future__ import annotations
@@ -58,12 +58,13 @@ TIMINGS_SECONDS: Final = 5.0
 SERVERS_SECONDS: Final = 30.0
 """Seconds between two looks at the servers, if no hint causes one."""
 LONG_SECONDS: Final = 1.0
-"""A tool whose call in place takes longer is run by workers from then on, and for a while after its end."""
+"""Seconds. A tool whose call in place takes longer is run by workers from then on, until `ELSEWHERE_SECONDS` after its
+end."""
 LARGE_BYTES: Final = 262_144
-"""A tool whose result in place was larger, as JSON, is run by workers for a while: reading it holds up the other
-requests of the process."""
+"""Bytes of a result as JSON. A tool whose result in place was larger is run by workers for a while, because reading
+such a result holds up the other requests of the process."""
 ELSEWHERE_SECONDS: Final = 300.0
-"""Seconds for which workers run a tool after a call of it in place that was long, large, or ended without a result."""
+"""Seconds for which workers run a tool instead, if a call of it in place was long, had a large result, or had none."""
 
 
 class _NoSessions:
@@ -73,7 +74,7 @@ class _NoSessions:
         self._refused = refused
 
     async def take(self, context_id: int) -> str:
-        """Raises `Later`, so that the call goes to the queue."""
+        """Always raises `Later`, so that the call goes to the queue."""
         self._refused()
         raise Later("Waiting for a worker, since its server opens sessions", seconds=0.0)
 
@@ -85,15 +86,15 @@ class _NoSessions:
 
 
 class _LeftToWorkers(Breakers):
-    """Breakers that count nothing: a server that this process cannot reach may be reached by workers, which have the
-    call then. Perhaps only they are let into the server's network."""
+    """Breakers that count nothing. If this process cannot reach a server, the call goes to the workers, which perhaps
+    can, because only they are let into the server's network."""
 
     def __init__(self, lanes: Lanes, unreached: Callable[[int], None]) -> None:
         super().__init__(lanes, lambda what, do: None)
         self._unreached = unreached
 
     async def failed(self, server_id: int, problem: str, *, probing: bool) -> bool:
-        """Returns that the call goes back to the queue."""
+        """Leave the server to workers for a while. Returns `True`: the call goes back to the queue."""
         self._unreached(server_id)
         return True
 
@@ -106,14 +107,14 @@ class _Held:
     row: SyncedServer
     pool: Pool
     apart_until: float = 0.0
-    """Until when, by `time.monotonic`, its calls are left to workers."""
+    """The time (`time.monotonic`) until which calls of the server are left to workers."""
 
 
 class Reached:
     """The connections of a web process: to servers whose calls need no session and no grant."""
 
     def __init__(self, lanes: Lanes, share: int) -> None:
-        """`share`: the most calls of one server that run here."""
+        """`share`: the most calls of one server that run in this process."""
         self.grants = Grants(lanes)
         self._lanes = lanes
         self._share = share
@@ -126,11 +127,12 @@ class Reached:
         return held.pool if held else None
 
     async def pool_for(self, server_id: int, context_id: int, *, refused: str = "") -> Pool | None:
-        """As `pool`: none of these servers is authorized by OAuth."""
+        """The same as `pool`, because none of these servers is authorized by OAuth."""
         return self.pool(server_id)
 
     def most(self, server_id: int) -> int:
-        """How many calls the server takes at once from this process: the connections that it has."""
+        """How many calls of the server may run in this process at once, which is how many connections to it there may
+        be; 0 if its calls are not run in place."""
         held = self._held.get(server_id)
         return self._most(held.row) if held else 0
 
@@ -145,7 +147,7 @@ class Reached:
         return list(self._held)
 
     def narrow(self, size: int) -> dict[int, int]:
-        """Nothing: calls that would not fit are not run in place."""
+        """Always empty, because a call that does not fit is not run in place."""
         return {}
 
     def takes(self, server_id: int, tool: str) -> bool:
@@ -198,14 +200,16 @@ def _fitting() -> dict[int, tuple[SyncedServer, dict[str, Any]]]:
 
 
 def _fits(row: SyncedServer) -> bool:
-    """Not if fewer calls at once are set than is usual: then the server gets them from its workers alone."""
+    """Whether calls of the server may run in place: over HTTP, without sessions and OAuth. A server with a lower limit
+    of calls than usual gets its calls from workers only."""
     http = row.transport == "http" and not row.target.startswith(SSE)
     stateless = row.era == Era.STATELESS and not row.pinned
     return http and stateless and not row.oauth and not row.unusable and row.calls_at_once >= CALLS_AT_ONCE["http"]
 
 
 class InPlace:
-    """Runs calls in a web process. Only for its event loop. `start` it there, and `close` it before the hub's lanes."""
+    """Runs plain calls in a web process, as `protocol.hub.InPlace` says. Use it on one event loop only: call `start`
+    there, and `close` before the lanes of the hub are closed."""
 
     def __init__(self, hub: Hub, slots: int) -> None:
         self._hub = hub
@@ -220,12 +224,13 @@ class InPlace:
         runner.on_finished = self._finished
         self._slots = Slots(slots, self.name, runner, self._tell)
         self._making: Counter[tuple[str, int]] = Counter()
-        """The calls that are being created with a place: by server and by client."""
+        """How many calls are being created with a place: of each client, at each server, and in all."""
         self._runs: dict[int, tuple[TaskRecord, RunInPlace]] = {}
         self._elsewhere: ExpiringCache[int, bool] = ExpiringCache(ELSEWHERE_SECONDS, most=10_000)
         self._draining: asyncio.Task[int] | None = None
         self._doubtful = False
-        """Whether a creation failed that may have been stored all the same, because its answer was lost."""
+        """Whether creating a task failed so that the task may be stored all the same, because the database's answer was
+        lost."""
 
     @property
     def size(self) -> int:
@@ -270,7 +275,7 @@ class InPlace:
             return await creating(new), None
         making = asyncio.ensure_future(self._make(new, creating))
         making.add_done_callback(_look)
-        # Shielded: if the caller leaves now, the task may be stored already, and has to be run.
+        # Shielded: if the caller leaves now, the task may be stored already, and then it has to run.
         return await asyncio.shield(making)
 
     def _takes(self, new: NewTask) -> bool:
@@ -289,7 +294,7 @@ class InPlace:
         at_server = sum(claim.server_id == tool.server_id for claim in running) + self._making["server", tool.server_id]
         if len(running) + self._making["all", 0] >= slots.size:
             return False
-        # A call that no connection is free for would keep its place, and wait here while a worker has nothing to do.
+        # A call for which no connection is free would wait here in its slot, while a worker may have nothing to do.
         return of_client < slots.share and at_server < self._servers.most(tool.server_id)
 
     async def _make(
@@ -340,7 +345,7 @@ class InPlace:
         return going
 
     def _finished(self, ended: Result) -> None:
-        """Note the result, which is stored."""
+        """Keep the stored result, for the caller who waits for it."""
         if (known := self._runs.get(ended.claim.task_id)) is not None:
             task, going = known
             going.ended = replace(
@@ -362,7 +367,7 @@ class InPlace:
         self._hub.hints.ring(run_topic(claim.public_id))
 
     def _leave(self, tool_id: int) -> None:
-        """Leave the calls of the tool to workers for a while."""
+        """Leave calls of the tool to workers for `ELSEWHERE_SECONDS`."""
         self._elsewhere.keep(tool_id, True, self._elsewhere.since())
 
     def _tell(self, task_id: int) -> None:
@@ -377,7 +382,7 @@ class InPlace:
             await self._pulse.run(heartbeat, self.name, slots=self.size, busy=self.busy, in_place=True)
 
     async def _give_back(self) -> None:
-        """Return to the queue what this process holds without knowing: nothing of it has run."""
+        """Return to the queue the tasks that this process holds without knowing of them: it has run nothing of them."""
         if self._doubtful and not self._making["all", 0]:
             self._doubtful = False
             try:
@@ -396,18 +401,18 @@ class InPlace:
         await self._beat()
 
     def stop(self) -> None:
-        """Take no more calls. Those that run get as long to finish as in a worker (`worker.claiming.DRAIN_SECONDS`),
-        and then go back to the queue."""
+        """Take no more calls. Running calls get as long to finish as in a worker (`worker.claiming.DRAIN_SECONDS`), and
+        then go back to the queue."""
         if self._draining is None:
             self._slots.stop()
             self._draining = asyncio.create_task(self._slots.drain())
 
     async def close(self) -> None:
-        """End what runs, and say goodbye."""
+        """Stop, end what still runs, and note in the database that this process has left."""
         self.stop()
         assert self._draining is not None
         await self._draining
-        await self._slots.drain()  # what was being created when it stopped
+        await self._slots.drain()  # calls that were being created while it stopped
         await self._chores.end()
         await self._servers.close()
         try:
@@ -419,7 +424,7 @@ class InPlace:
 
 
 def _look(making: asyncio.Future[Any]) -> None:
-    """Look at the exception of a creation that nobody awaits any more."""
+    """Fetch the exception of a creation for which nobody waits any more, so that asyncio does not log it."""
     if not making.cancelled():
         making.exception()
 

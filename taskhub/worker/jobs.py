@@ -159,7 +159,7 @@ async def prune_jobs(context: procrastinate.JobContext, timestamp: int) -> None:
 @django_app.periodic(cron="*/5 * * * *")
 @django_app.task(name="taskhub.remove_blocks", queue=QUEUE, queueing_lock="blocks")
 def remove_blocks(timestamp: int) -> None:
-    """Remove rules from the lists that blocked a tool for a client, and whose time is over."""
+    """Remove rules that blocked a tool for a client for a time, if that time is over."""
     try:
         remove_ended(Actor(name="end of blocks", door=Door.WORKER))
     finally:

@@ -29,7 +29,7 @@ class Mails(ToPeople):
 
 
 def written(taken: TakenMessage) -> Mail:
-    """The mail, with the links that lead from it to the hub."""
+    """The mail of this message, with absolute links to the hub."""
     base = str(settings.PUBLIC_URL)
     hub = Hub(
         url=base,

@@ -1,5 +1,5 @@
-"""Writes the progress and log lines of tools to the database: a few writes at once, then at most four
-a second for each task, so that a tool with many lines costs no more than others."""
+"""Writes the progress and log lines of tools to the database. A task's first lines are written at once, further lines
+at most four times a second, so that a tool with many lines costs no more than others."""
 
 from __future__ import annotations
 

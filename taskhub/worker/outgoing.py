@@ -1,4 +1,4 @@
-"""What the channels of the outbox share in a worker: reading the feed, and deliveries beside each other."""
+"""What the channels of the outbox share in a worker: reading the feed, and making deliveries side by side."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ T = TypeVar("T")
 
 
 class Reading:
-    """Reads the feed for channels, every second and apart from their deliveries: an event that cannot be read holds up
-    none."""
+    """Reads the feed for channels, every second, in a chore of its own: an event that cannot be read holds up no
+    delivery."""
 
     def __init__(
         self, lanes: Lanes, queue: Callable[[], int], batch: int, looks: Sequence[Callable[[], Awaitable[None]]]
     ) -> None:
-        """`queue` queues what the next events of the feed tell, and returns how many it looked at: `batch` if there may
-        be more. It runs in a lane. `looks` begin to deliver what was queued."""
+        """`queue` runs in a lane: it queues messages about the next events of the feed, and returns how many events it
+        looked at, which is `batch` if there may be more. `looks` are called after that: they begin the deliveries."""
         self._lanes, self._queue, self._batch, self._looks = lanes, queue, batch, looks
 
     async def read(self) -> None:
-        """Queue what all events tell that are new in the feed, and begin to deliver it."""
+        """Queue messages about all new events of the feed, and begin to deliver them."""
         looked_at = 0
         while (latest := await self._lanes.run(self._queue)) >= self._batch:
             looked_at += latest
@@ -50,26 +50,26 @@ class Outgoing(abc.ABC, Generic[T]):
     @property
     @abc.abstractmethod
     def at_once(self) -> int:
-        """Deliveries that this worker makes at a time."""
+        """How many deliveries this worker makes at a time."""
 
     @abc.abstractmethod
     def _take(self, most: int) -> list[T]:
-        """Take what is due, `most` at most, under a lease. Runs in a lane, as does `_store`."""
+        """Take `most` messages that are due, or fewer, under a lease. Runs in a lane, as `_store` does."""
 
     @abc.abstractmethod
     async def _send(self, taken: T) -> Delivered:
-        """Deliver it. Raises nothing for what a receiver does."""
+        """Deliver the message. An error of the receiver is an outcome, and raises nothing."""
 
     @abc.abstractmethod
     def _store(self, taken: T, outcome: Delivered) -> None:
-        """Store what came of it."""
+        """Store the outcome of the delivery. Runs in a lane."""
 
     @abc.abstractmethod
     def _id(self, taken: T) -> str:
-        """Its id, for the log."""
+        """The message's id, for the log."""
 
     async def look(self) -> None:
-        """Begin to deliver what is due."""
+        """Begin to deliver messages that are due, as many as `at_once` allows."""
         async with self._looking:
             for taken in await self._lanes.run(self._take, self.at_once - len(self._deliveries)):
                 delivery = asyncio.create_task(self._deliver(taken))

@@ -15,7 +15,7 @@ from taskhub.notify.texts import Item
 from taskhub.worker.outgoing import Outgoing
 
 AT_ONCE: Final = 4
-"""Messages that one worker hands over on a channel at a time; to a server that does not answer, 1."""
+"""How many messages one worker hands over on a channel at a time; only 1 while the channel's server does not answer."""
 
 
 class ToPeople(Outgoing[TakenMessage], abc.ABC):
@@ -30,7 +30,7 @@ class ToPeople(Outgoing[TakenMessage], abc.ABC):
 
     @property
     def at_once(self) -> int:
-        """Messages under way at a time."""
+        """How many messages may be under way at a time."""
         return 1 if self._silent else AT_ONCE
 
     def _take(self, most: int) -> list[TakenMessage]:

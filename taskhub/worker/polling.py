@@ -1,7 +1,7 @@
 """Polls the servers' tasks of deferred calls, beside the slots: a poll takes no slot and no lease of a task.
 
-A worker that has taken a poll keeps it, and polls the server at the interval that the server asks for. It writes to the
-database when something has changed, and every few seconds, in one statement for all, that it still has these polls.
+A worker that has taken a poll keeps it, and asks the server at the interval that the server wants. It writes to the
+database when something has changed. Every few seconds it extends its hold on all its polls, in one statement.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ TICK_SECONDS: Final = 0.05
 """The least seconds between two looks, so that polls that are due at nearly the same time share a statement."""
 
 ALIGNED_MS: Final = 1_000
-"""If the interval of a poll is at least this long, the poll is moved to the next quarter of this time, together with
-others: polls that are made together cost half as much."""
+"""If the interval of a poll is at least this many milliseconds, the poll is moved to the next quarter of this time,
+where others are too: polls that are made together cost half as much."""
 
 SILENT_SECONDS: Final = 1.0
-"""Seconds of the pause after a server could not be asked; then twice as long each time, up to `LONGEST_SECONDS`. Until
-the server answers, only one poll at a time is made."""
+"""Seconds of the first pause after a server could not be asked. Each further pause is twice as long, up to
+`LONGEST_SECONDS`. Until the server answers, only one poll at a time is made."""
 
 LONGEST_SECONDS: Final = 30.0
 
@@ -82,7 +82,7 @@ CALM_SECONDS: Final = 1.0
 """The least seconds between two polls of a working task, however often its server says that the task has changed."""
 
 MOST_EARLY: Final = 100
-"""Progress that comes before the first poll is kept for at most so many calls, and so many lines for each."""
+"""Progress may come before the first poll. It is kept for at most this many calls, and as many lines of each."""
 
 REFRESH_SECONDS: Final = 10.0
 """Seconds of the pause after the token for a poll could not be refreshed."""
@@ -91,12 +91,13 @@ LEAVE_SECONDS: Final = 3.0
 """The most seconds for cancelling a server's tasks before a worker disconnects from the server."""
 
 UNAUTHORIZED_SECONDS: Final = 60.0
-"""Seconds of the pause while people are asked to authorize a server. When they have done so, it is polled at once."""
+"""Seconds of the pause while people are asked to authorize a server. When they have, the server is polled at once."""
 
 
 @dataclass(slots=True)
 class _Silence:
-    """A server that could not be asked: how many times in a row, and when (`time.monotonic`) it is tried again."""
+    """A server that could not be asked. `times`: how many times in a row; `until`: when (`time.monotonic`) it is tried
+    again."""
 
     times: int = 0
     until: float = 0.0
@@ -104,7 +105,7 @@ class _Silence:
 
 @dataclass(slots=True)
 class _Kept:
-    """A poll that this worker has taken. `poll` is its state at `since` (`time.monotonic`)."""
+    """A poll that this worker has taken. `poll` is as it was at the time `since` (`time.monotonic`)."""
 
     poll: Poll
     since: float
@@ -124,7 +125,7 @@ class _Kept:
     """For a poll that was put back: until when (`time.monotonic`) notifications of it may still come to this worker."""
 
     def now(self) -> Poll:
-        """The poll, with the time that the call has run so far."""
+        """The poll, with the seconds that the call has run by now."""
         spent = 0.0 if self.poll.status == "input_required" else time.monotonic() - self.since
         return replace(self.poll, ran_seconds=self.poll.ran_seconds + spent)
 
@@ -165,7 +166,7 @@ class Polls:
         self._awake.set()
 
     def expect(self, task_id: int, seconds: float) -> None:
-        """Look for due polls after so many seconds, because a poll of this task will be due."""
+        """Look for due polls in `seconds`, because a poll of this task will be due then."""
         self._due[task_id] = due = time.monotonic() + seconds
         if due < self._until:
             self.wake()
@@ -178,7 +179,7 @@ class Polls:
         self._changed.add((server_id, upstream_id, owner, working))
 
     def said(self, server_id: int, token: str, line: LogLine, owner: int | None) -> None:
-        """Store a line of progress of the call with this token, whose server runs it as a task. `owner`: as for
+        """Store a line of progress. `token` names the call, which its server runs as a task. `owner` as in
         `changed`."""
         if (named := named_by(token)) is None:
             return
@@ -344,7 +345,7 @@ class Polls:
             logger.exception("task %s: its poll was not stored", claim.public_id)
 
     async def _polled(self, pool: Pool, taken: Poll, say: Callable[[LogLine], None]) -> PollOutcome | Waits:
-        """The outcome of one poll; at a server with OAuth, with the token of the call's own grant."""
+        """The outcome of one poll. At a server with OAuth, the poll has the token of the call's own grant."""
         if pool.target.bearer is None:
             return await pool.run(poll(pool, taken, say=say))
         outcome = await self._runner.by_grant(taken.claim, lambda pool: poll(pool, taken, say=say))
@@ -415,7 +416,7 @@ class Polls:
             taken, status=outcome.status, poll_ms=outcome.poll_ms, message=outcome.message if changed else taken.message
         )
         if self._kept.get(taken.claim.task_id) is not held:
-            return  # has been taken again since
+            return  # the poll has been taken again since
         delay_ms = outcome.delay_ms if held.again_ms is None else min(held.again_ms, outcome.delay_ms)
         if taken.cancelling or delay_ms >= LOOK_SECONDS * 1000:
             self._put_back(held, PutBack(new, delay_ms, message))

@@ -1,4 +1,4 @@
-"""What running calls needs of the connections to servers: those of a worker (`worker.servers`), or of a web process
+"""The connections to servers, as running calls need them: those of a worker (`worker.servers`), or of a web process
 that runs calls in place (`worker.in_place`)."""
 
 from __future__ import annotations

@@ -21,12 +21,12 @@ from taskhub.worker.running import Halted, Runner, Running, Waits
 logger = logging.getLogger(__name__)
 
 AT_ONCE: Final = 16
-"""The most previews that a worker runs at once for people who are asked."""
+"""The most previews that a worker runs at once while people are asked. Those right before a call come on top."""
 
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """The preview has not answered in time. `begun`: whether the call of it had begun."""
+    """The outcome of a preview without an answer in time. `begun`: whether its call had begun."""
 
     begun: bool
 
@@ -71,8 +71,8 @@ class Previews:
             logger.exception("the preview of task %s failed; it is run again", call.claim.public_id)
 
     async def again(self, held: Running) -> Halted | None:
-        """Run the preview of this call, which people saw when they approved it, once more. Returns `None` if it shows
-        the same as then, or if there was none: then the tool may be called."""
+        """Run the preview that people saw when they approved this call once more. Returns `None` if it shows the same
+        as then, or if there was none: then the tool may be called."""
         call = await self._lanes.run(previews.approved_preview, held.claim.task_id)
         if call is None:
             return None
@@ -125,8 +125,8 @@ class Previews:
 
 
 def _read(came: CallOutcome | Waits | Late, *, waits: bool) -> Answer | None:
-    """The preview to show; `None` if it did not run or its answer was lost, so that it may be tried again. `waits`: if
-    somebody has to authorize the server, show that."""
+    """The preview to show to people; `None` if it did not run or its answer was lost, so that it may be tried again.
+    With `waits`, it says that somebody has to authorize the server, if that is so."""
     match came:
         case Finished(result):
             return answer_of(result)

@@ -28,7 +28,8 @@ LOOK_SECONDS = 5.0
 
 
 class Relays:
-    """Claims and makes relays while `run` runs. Call `wake` if there may be new ones, `drop` when a caller has left."""
+    """Claims and makes relays while `run` runs. Call `wake` if there may be new relays, and `drop` when a caller has
+    left."""
 
     def __init__(self, name: str, servers: Servers, lanes: Lanes) -> None:
         self._name = name

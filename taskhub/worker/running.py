@@ -55,14 +55,15 @@ TURN_SECONDS = 2.0
 """The least seconds that a task stays in the queue after it was released because of `WAIT_SECONDS`."""
 
 MANY = 4
-"""While so many other tasks run, ends and claims are gathered, because several together cost little more than one."""
+"""While at least this many other tasks run, ends and claims are gathered, because several together cost little more
+than one."""
 
 GATHER_SECONDS = 0.004
 """Seconds for which the end of a call waits for the ends of others, so that they are stored together."""
 
 STORE_SECONDS = 30.0
-"""Seconds for which storing an outcome is tried again if the database refuses it; then the outcome is dropped. While
-the database is away, these do not count."""
+"""Seconds for which storing an outcome is tried again if the database refuses it. After that the outcome is dropped.
+Time in which the database is away does not count."""
 
 RETRY_SECONDS = 10.0
 """Seconds that a task stays in the queue after it was released because this worker is not connected to its server."""
@@ -70,13 +71,13 @@ RETRY_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """The call did not run, because somebody has to authorize its server (`needs`), or for another reason, after which
-    it is tried again soon."""
+    """The call did not run. `needs`: somebody has to authorize its server. If it is `None`, there is another reason
+    (`why`), and the call is tried again soon."""
 
     needs: NeedsAuthorization | None
     why: str
     seconds: float = 0.0
-    """Seconds before which trying again is of no use."""
+    """Seconds before which another try is of no use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +170,7 @@ class Runner:
         *,
         tell: Callable[..., None] = announce,
     ) -> None:
-        """`tell` announces the tasks, by their ids, whose results were stored."""
+        """`tell` is called with the ids of tasks whose results were stored, to announce them by hints."""
         self.lanes = lanes
         self.servers = servers
         self.breakers = breakers
@@ -180,7 +181,7 @@ class Runner:
         self.on_deferred: Callable[[int, float], None] = lambda task_id, seconds: None
         """Called when a call was deferred, with the seconds until its first poll."""
         self.preview: Callable[[Running], Awaitable[Halted | None]] = _no_preview
-        """Called before the tool of a call that people may have approved with a preview."""
+        """Called before the tool of a call that people may have approved after they saw a preview."""
         self.on_finished: Callable[[Result], None] = lambda ended: None
         """Called with each result that was stored."""
         self.results: Batches[Result, bool] = Batches(
@@ -302,7 +303,7 @@ class Runner:
             held.started = time.monotonic()  # the wait for a connection begins now
 
     def _storing(self, held: Running, outcome: CallOutcome | Waits) -> Callable[[], Awaitable[bool]]:
-        """A function that stores the outcome."""
+        """Returns a function that stores the outcome."""
         claim = held.claim
         match outcome:
             case Finished(result, too_large):
@@ -405,8 +406,8 @@ class Runner:
     def _unreached(
         self, held: Running, problem: str, fault: Callable[[], Awaitable[bool]]
     ) -> Callable[[], Awaitable[bool]]:
-        """A function that stores that the server could not be reached. It returns the task to the queue if the breaker
-        was open already; else it calls `fault`, which ends the task."""
+        """Returns a function that stores that the server could not be reached. If the breaker was open already, the
+        function returns the task to the queue; otherwise it calls `fault`, which ends the task."""
         claim = held.claim
         store: Callable[[], Awaitable[bool]] | None = None
 
@@ -438,8 +439,8 @@ class Runner:
         return lambda: self.lanes.run(lifecycle.fault, claim, error, kind=kind, actor=self.actor)
 
     async def _settle(self, held: Running, store: Callable[[], Awaitable[bool]]) -> None:
-        """Store the outcome by `store`. It is tried again until the lease is lost if the database is away, and for
-        `STORE_SECONDS` after any other error, so that a result survives a short failure of the database."""
+        """Store the outcome by `store`, and try again if that fails: while the database is away, until the lease is
+        lost; after any other error, for `STORE_SECONDS`. So a result survives a short failure of the database."""
         claim, pause = held.claim, 0.1
         give_up_at: float | None = None
         while not held.lost:
@@ -464,9 +465,9 @@ class Runner:
             pause = min(pause * 2, 2.0)
 
     async def _open(self, claim: Claim, asked: Sequence[NewQuestion], state: str | None, *, live: bool) -> bool:
-        """Open questions of the tool, each for those whom the policy names. If a question is for the client alone but
-        the client cannot be asked, it goes to its model, if that can answer with the hub's own tool, and else to
-        people. Returns `False` if the lease is lost."""
+        """Open questions of the tool, each for those whom the policy names. A question for the client alone goes
+        elsewhere if the client cannot be asked: to the client's model, if that can answer with the hub's own tool, and
+        otherwise to people. Returns `False` if the lease is lost."""
         asked = await self.for_whom(claim, asked)
         return await self.lanes.run(
             lifecycle.ask,

@@ -145,8 +145,8 @@ class _Held:
 
 
 class Servers:
-    """The connections of a worker, kept in step with the table of servers: a new server is connected, a disabled one
-    disconnected, a changed one connected anew."""
+    """The connections of a worker, kept in step with the table of servers. The worker connects to a new server,
+    disconnects from a disabled one, and connects anew to one that has changed."""
 
     def __init__(self, lanes: Lanes, worker: str, on_reached: Callable[[int], None]) -> None:
         """`worker` is the worker's name. `on_reached(server_id)` is called, in the worker's loop, when a server has
@@ -172,8 +172,8 @@ class Servers:
         return held.pool if held else None
 
     async def pool_for(self, server_id: int, context_id: int, *, refused: str = "") -> Pool | None:
-        """The connections for a call of this client; `None` while this worker is not connected to the server. For a
-        server with OAuth they have a valid token other than `refused`; raises `NeedsAuthorization` or `Unavailable` if
+        """The connections for a call of this client; `None` while this worker is not connected to the server. At a
+        server with OAuth, they have a valid token other than `refused`; raises `NeedsAuthorization` or `Unavailable` if
         there is none."""
         held = self._held.get(server_id)
         if held is None or not held.row.oauth:
@@ -189,8 +189,8 @@ class Servers:
         return {server_id: held.pool.most for server_id, held in self._held.items() if held.pool.most < size}
 
     async def follow(self, wanted: Mapping[int, frozenset[str]]) -> None:
-        """Follow the changes of exactly these resources (uris by server id). Those that are already followed are
-        reported as followed again, for new streams."""
+        """Follow the changes of exactly these resources (URIs by server id). A resource that is followed already is
+        reported as followed again, because a new stream may wait for that."""
         self._wanted = wanted
         for held in list(self._held.values()):
             uris = wanted.get(held.row.id, frozenset())

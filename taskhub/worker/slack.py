@@ -24,7 +24,7 @@ from taskhub.notify.texts import title_of
 from taskhub.worker.people import ToPeople
 
 DRAWN: Final = 4
-"""Messages that one worker draws anew at a time."""
+"""How many messages one worker draws anew at a time."""
 
 
 class SlackMessages(ToPeople):
@@ -62,11 +62,11 @@ class SlackMessages(ToPeople):
         return _delivered(await self._sender.post(taken.id, found.account, written, again=taken.number > 1))
 
     async def listen(self) -> None:
-        """Hear clicks until the connection is lost for good."""
+        """Receive clicks until the connection is lost for good."""
         await self._listener.run()
 
     async def draw(self) -> None:
-        """Draw messages anew about which something has changed."""
+        """Draw messages anew if something about them has changed."""
         if not is_on(self.channel):
             return
         for taken in await self._lanes.run(control.take_changed, DRAWN):
@@ -123,7 +123,7 @@ def _drawn(taken: Changed, written: Written, answer: Answer) -> None:
 
 
 def _written_first(taken: TakenMessage) -> Written:
-    """The message as it is about to be posted; its cards are stored first."""
+    """Store the cards of the message, and return the message as it is about to be posted."""
     first = min(notice for notice, _ in taken.notices)
     shown = [(one.notice_id, one.question_id, one.call_digest) for one in taken.approvals[: cards.SHOWN]]
     more = len(taken.approvals) - len(shown)

@@ -18,7 +18,7 @@ class _Counted:
 
 
 class Timings:
-    """The counts that are not stored yet, for each server and kind. For the worker's event loop only."""
+    """The counts of this worker that are not stored yet, for each server and kind. For the worker's event loop only."""
 
     def __init__(self, lanes: Lanes) -> None:
         self._lanes = lanes

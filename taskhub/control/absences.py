@@ -20,22 +20,23 @@ def own_absence(caller: Caller) -> Away | None:
 
 
 def stands_in_for(caller: Caller) -> tuple[Away, ...]:
-    """Those for whom the caller decides as their deputy: empty without the right to approve."""
+    """The people who are away and for whom the caller decides as their deputy. Empty if the caller may not approve."""
     if caller.person is None or not caller.may("question.approve"):
         return ()
     return absences.stands_in_for(caller.tenant_id, caller.person.user_id)
 
 
 def possible_deputies(caller: Caller) -> tuple[str, ...]:
-    """Whom the caller may name: the others who may approve calls; nobody if the caller may not."""
+    """The usernames of those whom the caller may name as deputy: all others who may approve calls. Empty if the caller
+    may not approve."""
     if not caller.may("question.approve"):
         return ()
     return absences.possible_deputies(caller.tenant_id, _own(caller), roles_with("question.approve"))
 
 
 def go_away(caller: Caller, until: datetime, deputy: str = "") -> None:
-    """Store that the caller is away until then: no message comes before, and until then `deputy` decides for them too.
-    Raises `Invalid` naming the field."""
+    """Store that the caller is away until `until`. Before that time no message comes, and `deputy`, if one is named,
+    decides for them too. Raises `Invalid` naming the field."""
     user_id = _own(caller)
     if deputy and not caller.may("question.approve"):
         raise Invalid("Your role does not approve calls, so nobody can approve them for you.", field="deputy")
@@ -50,8 +51,8 @@ def go_away(caller: Caller, until: datetime, deputy: str = "") -> None:
 
 
 def come_back(caller: Caller) -> None:
-    """End the caller's absence: their deputy decides nothing for them any more, and messages come. Raises `Refused` if
-    they are not away."""
+    """End the caller's absence: from now on their deputy decides nothing for them, and messages come again. Raises
+    `Refused` if the caller is not away."""
     user_id = _own(caller)
     with transaction.atomic():
         absences.come_back(tenant_id=caller.tenant_id, user_id=user_id, actor=caller.actor)

@@ -1,4 +1,4 @@
-"""Use cases beside a decision: an approver asks the requester of a call, and takes that back."""
+"""Use cases beside a decision: an approver asks the requester of a call, or takes that question back."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def ask(caller: Caller, item: InboxItem, text: str) -> Requester:
     """Ask the requester of the call something about the approval, which stays open. Returns who is asked.
 
     Raises `Forbidden` if the caller may not decide the approval, `Invalid` without a text or for one that is too long,
-    `Refused` if the call is decided or its requester cannot be asked, and `LimitReached` for one question too many.
+    `Refused` if the call is decided or its requester cannot be asked, and `LimitReached` if too many such questions
+    were asked already.
     """
     if item.kind is not QuestionKind.APPROVAL:
         raise Invalid("Only about a call that waits for approval is its requester asked.")
@@ -58,8 +59,8 @@ def ask(caller: Caller, item: InboxItem, text: str) -> Requester:
 
 
 def withdraw(caller: Caller, item: InboxItem, question_id: int) -> WithdrawOutcome:
-    """Take back what the caller asked the requester. Returns `LATE` if it is closed. Raises `Forbidden`, and
-    `NotFound` for a question that the caller did not ask about this approval's task."""
+    """Take back a question that the caller asked the requester. Returns `LATE` if the question is closed already.
+    Raises `Forbidden`, and `NotFound` for a question that the caller did not ask about this approval's task."""
     caller.require(KINDS[QuestionKind.APPROVAL].permission, f"take back question {question_id} of {item.public_id}")
     if not any(one.id == question_id and one.mine for one in told(caller, item)):
         raise NotFound("You did not ask that.")

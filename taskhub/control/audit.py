@@ -8,8 +8,8 @@ from taskhub.domain.audit.record import record_export
 
 
 def begin_export(caller: Caller, *, form: str, query: dict[str, str]) -> int:
-    """Record an export in the audit log, before its first byte is sent. Returns the id of the newest event to export.
-    Raises `Forbidden`."""
+    """Record an export in the audit log. Call this before the first byte is sent. Returns the id of the newest event to
+    export. Raises `Forbidden`."""
     caller.require("audit.export", f"export the audit log as {form}")
     up_to = reads.newest_event_id(caller.tenant_id)
     record_export(tenant_id=caller.tenant_id, form=form, query=query, up_to=up_to, actor=caller.actor)

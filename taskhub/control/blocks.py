@@ -21,9 +21,9 @@ _TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """A tool that was blocked for a client by `rule`. `rejected`: whether the call itself was, which somebody else may
-    have decided. `alongside`: how many others that waited were rejected with it; `left`: how many wait on for others to
-    decide, and are denied before they run."""
+    """A tool that was blocked for a client by `rule`. `rejected`: whether the caller rejected the call itself; somebody
+    else may have decided it before. `alongside`: how many other calls that waited were rejected too. `left`: how many
+    calls still wait for others to decide; the rule denies them before they run."""
 
     rule: Rule
     rejected: bool
@@ -32,16 +32,17 @@ class Blocked:
 
 
 def block_tool(caller: Caller, item: InboxItem, *, reason: str) -> Blocked:
-    """Reject the call and all others of this tool by this client that wait and that the caller may decide, and let a
-    rule at the top of the list deny such calls for an hour.
+    """Reject the call, and all other calls of this tool by this client that wait and that the caller may decide. Then
+    add a rule at the top of the list that denies such calls for an hour.
 
-    Raises `Forbidden` unless the caller may change the rules and decide on the call, `Invalid` naming the field without
-    a reason or if no rule can be added, or `Refused` if the rules keep changing meanwhile: the call is rejected then.
+    Raises `Forbidden` unless the caller may change the rules and decide on the call, and `Invalid` naming the field
+    without a reason or if no rule can be added. Raises `Refused` if others keep changing the rules; the call is
+    rejected then.
     """
     caller.require("server.manage", f"block {item.tool_name} for {item.client}")
     if item.kind is not QuestionKind.APPROVAL:
         raise Invalid("Only a call that waits for an approval is rejected.")
-    # First the rejection: who changes the rules does not decide on calls that were made before.
+    # Reject first: whoever has changed the rules may not decide on calls that were made before.
     outcome = questions.decide_approval(caller, item, approve=False, reason=reason)
     others = waiting_alongside(item.task_id)
     alongside = _rejected(caller, others, f"Blocked by {caller.actor.name} for an hour: {reason}")
@@ -57,13 +58,13 @@ def block_tool(caller: Caller, item: InboxItem, *, reason: str) -> Blocked:
 
 
 def _rejected(caller: Caller, question_ids: Sequence[int], reason: str) -> int:
-    """Reject those of the calls that the caller may decide; returns how many. What others have decided meanwhile is
-    left as it is."""
+    """Reject those of the calls that the caller may decide; returns how many. Calls that others have decided meanwhile
+    stay as they are."""
     done = 0
     for question_id in question_ids:
         item = questions.find_question(caller, question_id)
         if item.mine:
-            with suppress(Forbidden):  # they may have lost the right to, for this call, since it was read
+            with suppress(Forbidden):  # they may have lost the right to decide since the item was read
                 outcome = questions.decide_approval(caller, item, approve=False, reason=reason)
                 done += outcome is AnswerOutcome.ANSWERED
     return done

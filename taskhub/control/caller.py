@@ -16,15 +16,15 @@ from taskhub.domain.clients.principals import default_tenant
 SHELL: Final = "manage.py"
 """The actor's name in the audit log for a command of `manage.py`."""
 CONFIRMED_SECONDS: Final = 300
-"""How long a confirmed second factor counts, in the browser session in which it was confirmed."""
+"""For how many seconds a confirmed second factor counts, in the browser session in which it was confirmed."""
 _AHEAD_SECONDS: Final = 60
-"""How far the clock of the web process that a factor was confirmed at may be ahead of this one's."""
+"""By how many seconds the clock of the web process in which a factor was confirmed may be ahead of this one's clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A person with a role or, if `person` is `None`, a shell on the hub's machine. A shell may do everything, since it
-    has the secret key and the database."""
+    """A person with a role. If `person` is `None`, a shell on the hub's machine, which may do everything, since it has
+    the secret key and the database."""
 
     tenant_id: int
     actor: Actor
@@ -53,8 +53,8 @@ class Caller:
 
 
 def of_person(person: Person, *, door: Door, address: str = "", confirmed: Confirmed | None = None) -> Caller:
-    """The caller for a signed-in person, who came in by `door`. `confirmed`: when they last confirmed their second
-    factor in this session, which counts for a while."""
+    """The caller for a signed-in person who came in by `door`. `confirmed`: the last confirmation of their second
+    factor in this session, which counts for `CONFIRMED_SECONDS`."""
     fresh = confirmed is not None and -_AHEAD_SECONDS < time.time() - confirmed.at < CONFIRMED_SECONDS
     factor = confirmed.factor if confirmed is not None and fresh else None
     actor = Actor(name=person.username, door=door, address=address, user_id=person.user_id, factor=factor)

@@ -46,7 +46,7 @@ def add_client(caller: Caller, *, name: str, issuer: str, subject: str, client_i
 
 
 def issue_token(caller: Caller, client: str | ClientRow, *, scopes: Sequence[str], days: int) -> IssuedToken:
-    """Issue a token to a client. A client given by name is created if there is none of that name.
+    """Issue a token to a client. If `client` is a name that no client has, a client of this name is created.
 
     Raises `Forbidden`; `Invalid`, also for a client whose tokens are issued elsewhere; `LimitReached` if the client has
     as many tokens as it may.

@@ -50,7 +50,7 @@ class Applied:
     changes: tuple[str, ...]
     """The changes, made or (in a dry run) not: a line for each rule, server, tool, person and client."""
     unlisted: tuple[str, ...]
-    """Records that the hub has, that the file does not list, and that were left as they are."""
+    """Records of the hub that the file does not list, and that were left as they are."""
     kept: tuple[str, ...]
     """Secrets of the hub that were kept, because the file's references to them could not be resolved."""
     newcomers: tuple[str, ...]
@@ -62,7 +62,7 @@ class Applied:
 
 
 def export_configuration(caller: Caller) -> str:
-    """The file of the tenant's configuration. It has no secrets. Raises `Forbidden`."""
+    """The tenant's configuration as the text of a file, without secrets. Raises `Forbidden`."""
     for permission in _MAY_SEE:
         caller.require(permission, what="export the configuration")
     references = References()
@@ -120,8 +120,8 @@ def apply_configuration(
 
 
 def _of_file(error: Invalid, written: Sequence[Rule], kept: Sequence[Rule]) -> Invalid:
-    """The error about the list that begins with the blocks `kept`, with the place that its rule has in the file. Left
-    as it is unless it is about a rule after those."""
+    """The error about a list of rules, whose first rules are `kept` (blocks, which are in no file). Its index of a rule
+    becomes the index in `written`, the rules of the file. An error about anything else is returned unchanged."""
     head, *path = str(error.data.get("field", "")).split(".")
     if not kept or not path or not path[0].isdigit() or int(path[0]) < len(kept):
         return error

@@ -15,9 +15,9 @@ from taskhub.domain.questions.inbox import InboxItem
 
 
 def set_oauth(caller: Caller, server_id: int, wanted: OAuthSettings | None) -> Dropped:
-    """Set how the hub is authorized at a server; `None`: not by OAuth. If the way, the issuer or the client changes,
-    all grants are dropped and returned: call `end_dropped` with them after the commit. Raises `Forbidden`, `NotFound`,
-    or `Invalid` naming the field."""
+    """Set how the hub is authorized at a server; with `None`, it is not authorized by OAuth. If the way, the issuer or
+    the client changes, all grants are dropped and returned: call `end_dropped` with them after the commit. Raises
+    `Forbidden`, `NotFound`, or `Invalid` naming the field."""
     caller.require("server.manage", f"set the OAuth of server {server_id}")
     refuse_reserved(caller, server_id=server_id)
     return writes.set_oauth(tenant_id=caller.tenant_id, server_id=server_id, wanted=wanted, actor=caller.actor)
@@ -25,7 +25,7 @@ def set_oauth(caller: Caller, server_id: int, wanted: OAuthSettings | None) -> D
 
 def end_dropped(dropped: Dropped) -> str:
     """Revoke the tokens of dropped grants at their authorization server. Returns the outcome as text for people; empty
-    if there were none."""
+    if there were no such grants."""
     if not dropped.grants:
         return ""
     open_ = len(dropped.grants) - writes.revoke_dropped(dropped)
@@ -46,8 +46,8 @@ def register_anew(caller: Caller, server_id: int) -> bool:
 
 
 def authorize_for_all(caller: Caller, server_id: int, *, session_key: str, base: str) -> Sending:
-    """Begin to authorize a server for all callers; or, if each caller has a grant of their own, only for reading the
-    server's lists. Raises `Forbidden`, and what `flow.begin` raises."""
+    """Begin to authorize a server for all callers. If each caller has a grant of their own, the grant is only for
+    reading the server's lists. Raises `Forbidden`, and what `flow.begin` raises."""
     caller.require("server.manage", f"authorize server {server_id}")
     oauth = reads.oauth_of(server_id)
     lacking = "" if oauth is None else oauth.lacking
@@ -66,7 +66,7 @@ def authorize_for_oneself(caller: Caller, server_id: int, *, session_key: str, b
 
 
 def authorize_for_call(caller: Caller, item: InboxItem, *, session_key: str, base: str) -> Sending:
-    """Begin to authorize the server of a call that waits for it. `item` is the call's question of the kind
+    """Begin to authorize the server of a call that waits for authorization. `item` is the call's question of the kind
     `authorization`; it says whether the grant is for everybody, for a person or for a client. Raises `Forbidden` if the
     caller may not authorize for them, `Refused` if the question is closed to the caller, and what `flow.begin`
     raises."""
@@ -84,8 +84,8 @@ def authorize_for_call(caller: Caller, item: InboxItem, *, session_key: str, bas
 
 
 def finish_authorization(caller: Caller, *, session_key: str, answer: dict[str, str]) -> Came:
-    """Finish an authorization with the `answer` with which the authorization server sent the caller back. Raises
-    `Forbidden`, and what `flow.finish` raises."""
+    """Finish an authorization. `answer` holds the parameters with which the authorization server sent the caller back.
+    Raises `Forbidden`, and what `flow.finish` raises."""
     caller.require("server.view", what="authorize a server")
     assert caller.person is not None
     return flow.finish(
@@ -99,8 +99,8 @@ def finish_authorization(caller: Caller, *, session_key: str, answer: dict[str, 
 
 
 def revoke_grant(caller: Caller, server_id: int, grant_id: int) -> bool:
-    """Revoke a grant: the caller's own, or any with the permission to manage servers. Returns whether the authorization
-    server confirmed that its tokens are revoked. Raises `Forbidden` or `NotFound`."""
+    """Revoke a grant. It has to be the caller's own, unless they may manage servers. Returns whether the authorization
+    server confirmed that the grant's tokens are revoked. Raises `Forbidden` or `NotFound`."""
     caller.require("server.view", f"revoke authorization {grant_id} of server {server_id}")
     holder = writes.holder_of(tenant_id=caller.tenant_id, server_id=server_id, grant_id=grant_id)
     if caller.person is None or holder.user_id != caller.person.user_id:

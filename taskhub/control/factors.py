@@ -1,5 +1,5 @@
-"""Use cases of second factors. Whoever changes their own has just typed their password: the session knows that, and the
-pages ask for it (`console/views/factors.py`)."""
+"""Use cases of second factors. People type their password right before they change their own factor: the pages ask for
+it, and the session knows it (`console/views/factors.py`)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from taskhub.lib.signing import InvalidToken, Signer
 
 
 def begin(caller: Caller, *, site: str) -> tuple[NewApp, str]:
-    """A new authenticator app for the caller, of which nothing is stored yet; and the same sealed for `set_up`, good
-    for them alone and for a quarter of an hour. `site` is the host of this hub. Raises `Refused` if they have one."""
+    """Make a new authenticator app for the caller, and store nothing yet. Returns the app, and its secret encrypted for
+    `set_up`, which accepts it from this caller only and for a quarter of an hour. `site` is the host of this hub.
+    Raises `Refused` if the caller has a second factor already."""
     user_id = _own(caller)
     if factors.factor_of(user_id) is not None:
         raise Refused("You have an authenticator app already. Remove it first.")
@@ -26,16 +27,17 @@ def begin(caller: Caller, *, site: str) -> tuple[NewApp, str]:
 
 
 def begun(caller: Caller, sealed: str, *, site: str) -> NewApp:
-    """The app that `begin` made. Raises `Invalid` if that was for somebody else, or too long ago."""
+    """The app that `begin` made. Raises `Invalid` if `begin` made it for somebody else, or too long ago."""
     user_id = _own(caller)
     return factors.new_app(user_id, site, _opened(user_id, sealed))
 
 
 def set_up(caller: Caller, sealed: str, code: str, *, session: str) -> tuple[int, tuple[str, ...]]:
     """Make the app that `begin` made the caller's second factor. Returns the id of its record, and the recovery codes,
-    which are not shown again. The caller is signed out in all browsers but the one with this cookie.
+    which are not shown again. The caller is signed out in all browsers but the one whose session cookie is `session`.
 
-    Raises `Invalid` for a wrong code or an app of too long ago, `LimitReached`, or `Refused` if they have one.
+    Raises `Invalid` for a wrong code or an app that was made too long ago, `LimitReached`, or `Refused` if the caller
+    has a second factor already.
     """
     user_id = _own(caller)
     secret = _opened(user_id, sealed)
@@ -45,40 +47,42 @@ def set_up(caller: Caller, sealed: str, code: str, *, session: str) -> tuple[int
 
 
 def own_factor(caller: Caller) -> Factor | None:
-    """The caller's second factor, if they have one."""
+    """The caller's second factor; `None` if they have none."""
     return factors.factor_of(_own(caller))
 
 
 def confirm(caller: Caller, code: str) -> int:
-    """The id of the record of the caller's second factor, by a code of it. That they confirmed it counts in the session
-    in which they typed it. Raises `Invalid` for a wrong code or if they have none, or `LimitReached`."""
+    """Check a code of the caller's second factor. Returns the id of the factor's record, for the session in which the
+    code was typed: the confirmation counts there only. Raises `Invalid` for a wrong code or without a second factor, or
+    `LimitReached`."""
     if own_factor(caller) is None:
         raise Invalid("You have no second factor. Set one up under your account.", field="code")
     return factors.check_code(tenant_id=caller.tenant_id, user_id=_own(caller), code=code, actor=caller.actor).id
 
 
 def has_confirmed(caller: Caller) -> bool:
-    """Whether the caller confirmed a second factor a moment ago, which they still have."""
+    """Whether the caller confirmed a second factor a moment ago that they still have."""
     who, factor = caller.person, caller.actor.factor
     return who is not None and factor is not None and factors.is_of(who.user_id, factor)
 
 
 def renew_codes(caller: Caller) -> tuple[str, ...]:
-    """Give the caller other recovery codes, which are not shown again; those of before are good for nothing. Raises
-    `NotFound` without a second factor."""
+    """Give the caller new recovery codes, which are not shown again. The earlier codes are not accepted any more.
+    Raises `NotFound` without a second factor."""
     return factors.renew_codes(tenant_id=caller.tenant_id, user_id=_own(caller), actor=caller.actor)
 
 
 def remove_own(caller: Caller, *, session: str) -> bool:
-    """Remove the caller's second factor and recovery codes, and sign them out in all browsers but the one with this
-    cookie. Returns `False` if there was none."""
+    """Remove the caller's second factor and recovery codes, and sign them out in all browsers but the one whose session
+    cookie is `session`. Returns `False` if they had none."""
     return factors.remove_own(tenant_id=caller.tenant_id, user_id=_own(caller), actor=caller.actor, kept=session)
 
 
 def remove_of(caller: Caller, user_id: int) -> tuple[str, bool]:
-    """Remove the second factor of a person, who lost it. Returns their username, and whether they had one. They are
-    signed out everywhere, and neither of the two decides on calls that were made before. Raises `Forbidden`,
-    `NotFound`, or `Refused` for their own, for which they type their password (`remove_own`)."""
+    """Remove the second factor of a person who lost it. Returns their username, and whether they had one. The person is
+    signed out everywhere, and neither they nor the caller may decide any more on calls that were made before. Raises
+    `Forbidden`, `NotFound`, or `Refused` for the caller's own factor, for which they type their password
+    (`remove_own`)."""
     caller.require("settings.view", f"remove the second factor of person {user_id}")
     if user_id >= 2**63:
         raise NotFound("No such person.")
@@ -88,8 +92,8 @@ def remove_of(caller: Caller, user_id: int) -> tuple[str, bool]:
 
 
 def code_at_sign_in(user_id: int, username: str, code: str, *, address: str) -> Checked:
-    """The factor that the code is of, of somebody who is just signing in: the password was right. Raises `Invalid` or
-    `LimitReached`."""
+    """Check the code of somebody who has typed the right password and is signing in. Returns the factor that the code
+    belongs to. `address` is the network address of the request. Raises `Invalid` or `LimitReached`."""
     person = person_of(user_id, username)
     actor = Actor(name="a stranger", door=Door.WEB, address=address)
     return factors.check_code(tenant_id=person.tenant_id if person else None, user_id=user_id, code=code, actor=actor)

@@ -1,4 +1,4 @@
-"""Use cases of news in the console: read what reached oneself, and mark it as read."""
+"""Use cases of news in the console: people read their own news, and mark them as read."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from taskhub.domain.questions.news import News
 
 
 def own_news(caller: Caller) -> tuple[News, ...]:
-    """What reached the caller, the newest first: at most one more than `news.SHOWN`. Raises `Forbidden`."""
+    """The caller's news, newest first: at most `news.SHOWN` and one more. Raises `Forbidden`."""
     return news.news(_person(caller, "read news"))
 
 
 def until(caller: Caller, shown: Sequence[News]) -> str:
-    """A signed string that says how far these news go, for `mark_read`; empty without any."""
+    """A signed string that names the newest of the news that were shown, for `mark_read`; empty if there were none."""
     if not shown:
         return ""
     first = shown[0]
@@ -26,8 +26,8 @@ def until(caller: Caller, shown: Sequence[News]) -> str:
 
 
 def mark_read(caller: Caller, token: str) -> None:
-    """Mark all as read that the list of this token could have shown: what came after it stays new. Raises `Forbidden`,
-    or `Invalid` for a token of somebody else or of more than a day ago."""
+    """Mark as read all news up to the newest that `token` names (`until`). Later news stay unread. Raises `Forbidden`,
+    or `Invalid` for a token of somebody else or one that is more than a day old."""
     person = _person(caller, "mark news as read")
     found = news.until_of(person.user_id, token)
     if found is None:

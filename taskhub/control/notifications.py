@@ -1,5 +1,5 @@
-"""Use cases of messages to people. What comes, when and where is a person's own choice; the link in a mail that ends
-them needs no sign-in."""
+"""Use cases of messages to people. People choose for themselves which messages come, when and where; to end mails by
+the link in one of them, nobody has to sign in."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from taskhub.domain.notices.people import MessageRow
 
 
 def own_choices(caller: Caller) -> Choices:
-    """What the caller is told of, and when."""
+    """The caller's choices: of what they are told, and when."""
     return choices.choices_of(caller.tenant_id, _own(caller))
 
 
 def own_addresses(caller: Caller) -> dict[Channel, Own]:
-    """Where each channel reaches the caller."""
+    """The caller's addresses, by channel."""
     return addresses.addresses_of(caller.tenant_id, _own(caller))
 
 
 def own_messages(caller: Caller) -> list[MessageRow]:
-    """What was sent to the caller and what waits, newest first."""
+    """The messages that were sent to the caller or that wait, newest first."""
     return people.message_log(caller.tenant_id, _own(caller))
 
 
 def choose(caller: Caller, wanted: Choices) -> None:
-    """Store what the caller wants. Raises `Invalid`."""
+    """Store the caller's choices. Raises `Invalid`."""
     choices.choose(tenant_id=caller.tenant_id, user_id=_own(caller), choices=wanted, actor=caller.actor)
 
 
@@ -41,8 +41,9 @@ def begin_in(caller: Caller, zone: str) -> None:
 
 
 def set_address(caller: Caller, channel: Channel, address: str) -> str:
-    """Have a channel reach the caller elsewhere, or (empty) not at all. Returns the address that was asked to be
-    confirmed, empty for none. Raises what `addresses.set_address` raises."""
+    """Set the caller's address on a channel; with an empty address, nothing is sent there any more. A new address gets
+    a message that asks to confirm it. Returns the address that has to be confirmed, empty if none has to be. Raises
+    what `addresses.set_address` raises."""
     user_id = _own(caller)
     people.begin_telling()
     return addresses.set_address(
@@ -51,8 +52,8 @@ def set_address(caller: Caller, channel: Channel, address: str) -> str:
 
 
 def ask_again(caller: Caller, channel: Channel) -> str:
-    """Send the message that asks to confirm the caller's address once more, and return the address. Raises `Refused`
-    or `LimitReached`."""
+    """Send the message that asks to confirm the caller's address again, and return the address. Raises `Refused` or
+    `LimitReached`."""
     return addresses.ask_again(tenant_id=caller.tenant_id, user_id=_own(caller), channel=channel)
 
 
@@ -62,8 +63,8 @@ def send_trial(caller: Caller, channel: Channel) -> str:
 
 
 def confirm_address(caller: Caller, channel: Channel, token: str) -> str:
-    """Make the address of the link the one that the channel reaches the caller at, and return it. Raises
-    `Refused`."""
+    """Confirm the caller's address on the channel by the token of the link that was sent there, and return the address.
+    Raises `Refused`."""
     return addresses.confirm(
         tenant_id=caller.tenant_id, user_id=_own(caller), channel=channel, token=token, actor=caller.actor
     )
@@ -75,8 +76,8 @@ def own_browsers(caller: Caller) -> list[Browser]:
 
 
 def add_browser(caller: Caller, *, session: str, endpoint: str, p256dh: str, auth: str, label: str) -> None:
-    """Notify the caller's browser, as long as the session of this key lasts. Raises what `browsers.add_browser`
-    raises."""
+    """Notify this browser of the caller, as long as the browser session with this key lasts. The other arguments are
+    those of `browsers.add_browser`. Raises what that raises."""
     user_id = _own(caller)
     people.begin_telling()
     browsers.add_browser(
@@ -92,20 +93,21 @@ def add_browser(caller: Caller, *, session: str, endpoint: str, p256dh: str, aut
 
 
 def remove_browser(caller: Caller, browser_id: int) -> str:
-    """Notify a browser of the caller no more, and return its label. Raises `NotFound`."""
+    """Stop notifying this browser of the caller, and return its label. Raises `NotFound`."""
     return browsers.remove_browser(
         tenant_id=caller.tenant_id, user_id=_own(caller), browser_id=browser_id, actor=caller.actor
     )
 
 
 def mails_of_link(token: str) -> str:
-    """The address that the link in a mail is of. Raises `NotFound`."""
+    """The address to which the mail with this link was sent. Raises `NotFound`."""
     return addresses.stops(token)
 
 
 def stop_mails(token: str, *, address: str = "") -> str:
-    """End all mails to the person of the link, whoever opened it: they had the mail. Returns the address that mails
-    went to. `address` is where the request came from. Raises `NotFound`."""
+    """End all mails to the person to whom the mail with this link was sent. Whoever opens the link may do this, because
+    they have the mail. Returns the address to which mails went. `address` is the network address of the request. Raises
+    `NotFound`."""
     return addresses.stop(token, Actor(name="the link in a mail", door=Door.WEB, address=address))
 
 

@@ -53,8 +53,8 @@ def set_role(caller: Caller, user_id: int, role: str, groups: Sequence[str] | No
 
 
 def disable_person(caller: Caller, user_id: int) -> bool:
-    """Disable a person's account. They and the programs that act for them are signed out everywhere at once. Returns
-    `False` if the account was disabled already.
+    """Disable a person's account. The person, and the programs that act for them, are signed out everywhere at once.
+    Returns `False` if the account was disabled already.
 
     Raises `Forbidden`, `NotFound`, or `Refused` when the tenant would be left without an admin.
     """
@@ -63,14 +63,15 @@ def disable_person(caller: Caller, user_id: int) -> bool:
 
 
 def enable_person(caller: Caller, user_id: int) -> bool:
-    """Let a disabled person sign in again. Returns `False` if they were enabled. Raises `Forbidden` or `NotFound`."""
+    """Let a disabled person sign in again. Returns `False` if the account was not disabled. Raises `Forbidden` or
+    `NotFound`."""
     _may_change(caller, user_id, "enable")
     return writes.enable(tenant_id=caller.tenant_id, user_id=user_id, actor=caller.actor)
 
 
 def remove_person(caller: Caller, user_id: int) -> str:
-    """Remove a person from the tenant, with their role and their consents to programs. The audit log keeps their name,
-    which is returned.
+    """Remove a person from the tenant, with their role and their consents to programs. Returns their username, which
+    the audit log keeps.
 
     Raises `Forbidden`, `NotFound`, or `Refused` when the tenant would be left without an admin.
     """

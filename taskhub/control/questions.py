@@ -23,9 +23,9 @@ from taskhub.domain.tasks.edits import Proposal
 from taskhub.lib.signs import without_invisible
 
 _SEARCHED: Final = 10_000
-"""The most approvals among which those that were selected are looked for."""
+"""The most approvals among which the selected ones are looked for."""
 _MAX_NAME: Final = 255
-"""Characters of an actor's name on record."""
+"""The most characters of an actor's name in the audit log."""
 _TYPE_A_CODE: Final = "To approve this call, type a code of your second factor."
 _STILL_RUNNING: Final = "The preview is still running: wait until it is here, then decide."
 
@@ -57,7 +57,7 @@ def decide_approval(
 
     Raises `Forbidden` if the question is not for the caller. Raises `Invalid` for a rejection without a reason, which
     the agent reads; for an approval of a critical call, if `confirmed` is not the name of its tool; for an approval of
-    a call with a preview, if `preview` is not the digest of what the preview has shown; for an approval that needs a
+    a call with a preview, if `preview` is not the digest of the preview that was shown; for an approval that needs a
     second factor, if the caller did not confirm theirs a moment ago.
     """
     assert item.kind is QuestionKind.APPROVAL
@@ -79,7 +79,7 @@ def decide_approval(
         undo_seconds=_undo_seconds(caller),
     )
     if outcome is AnswerOutcome.BARRED:
-        # The reason has arisen since the question was read, so read it again.
+        # The caller may not decide any more for a reason that has arisen since the question was read: read it again.
         closed_to(caller, find_question(caller, item.id))
     if outcome is AnswerOutcome.PREVIEWING:
         raise Invalid(_STILL_RUNNING, field="verdict")
@@ -97,8 +97,8 @@ def find_alike(caller: Caller, item: InboxItem) -> tuple[InboxItem, ...]:
 def decide_alike(
     caller: Caller, question_ids: Sequence[int], *, approve: bool, reason: str = ""
 ) -> Counter[AnswerOutcome]:
-    """Approve or reject approvals that are alike, each as `decide_approval` does. Returns how many had each outcome: a
-    question that somebody else decides meanwhile is `LATE`, and keeps no other from being decided.
+    """Approve or reject approvals that are alike, each as `decide_approval` does. Returns how many had each outcome. A
+    question that somebody else decides meanwhile is `LATE`, and does not keep the others from being decided.
 
     Raises `Invalid`, and decides nothing, if there are none or more than `inbox.SHOWN`, if those still open are not all
     alike, or for a rejection without a reason; `Forbidden` or `NotFound` if one is not for the caller.
@@ -120,11 +120,12 @@ def decide_alike(
 
 
 def undo_decisions(caller: Caller, question_ids: Sequence[int]) -> Counter[UndoOutcome]:
-    """Undo the caller's own decisions on these approvals, each by itself: the question is open again as it was before.
-    Returns how many had each outcome: `LATE` for a decision whose time is over, or after which something has happened.
+    """Undo the caller's own decisions on these approvals, each by itself: the approval is open again as before. Returns
+    how many had each outcome. It is `LATE` if the time to undo the decision is over, or if something has happened
+    since.
 
     Raises `Invalid` if there are none or more than `inbox.SHOWN`, `Forbidden` without the right to decide, and
-    `NotFound` for a question that is not the caller's to see.
+    `NotFound` for a question that the caller may not see.
     """
     what = f"undo decisions on {len(question_ids)} questions"
     caller.require(KINDS[QuestionKind.APPROVAL].permission, what)
@@ -135,13 +136,14 @@ def undo_decisions(caller: Caller, question_ids: Sequence[int]) -> Counter[UndoO
 
 
 def undoable(caller: Caller, items: Sequence[InboxItem]) -> tuple[Undoable, ...]:
-    """The decisions of the caller on these calls that can be undone, and until when."""
+    """The caller's decisions on these calls that can still be undone, each with the time until when."""
     person = caller.person
     return () if person is None else answer.undoable([item.task_id for item in items], person.user_id)
 
 
 def _decider(caller: Caller, item: InboxItem, reason: str) -> Actor:
-    """Who decides, as it is recorded: of a deputy, for whom."""
+    """The actor of the decision, as it is recorded. If the caller decides as a deputy, it names the person who is away
+    too."""
     actor = caller.because(reason)
     if item.acts_for is None:
         return actor
@@ -179,7 +181,7 @@ def _check_preview(item: InboxItem, seen: str) -> None:
 
 
 def check_edit(caller: Caller, item: InboxItem, arguments: dict[str, Any]) -> Proposal:
-    """The call with these arguments, and the approval that it would need: for a look before it is approved. Raises as
+    """The call with these arguments, and the approval that it would need, to be shown before it is approved. Raises as
     `edit_call`."""
     if not may_edit(item):
         raise Invalid("The rule that asked does not let anybody edit the arguments of this call.")
@@ -194,10 +196,10 @@ def may_edit(item: InboxItem) -> bool:
 def edit_call(
     caller: Caller, item: InboxItem, arguments: dict[str, Any], *, mark: str, reason: str = "", confirmed: str = ""
 ) -> EditOutcome:
-    """Approve the call with these arguments in place of its own. `mark`: of the `Proposal` that the caller has seen.
-    Returns `COUNTED` if others have to approve the changed call too; `PROPOSED` if the caller's own approval does not
-    count for it, for example because another group is asked or its preview was not shown yet; `LATE` or `TWICE` as
-    `decide_approval`, and then nothing was changed.
+    """Approve the call with these arguments in place of its own. `mark` is that of the `Proposal` that the caller has
+    seen. Returns `COUNTED` if others have to approve the changed call too. Returns `PROPOSED` if the caller's own
+    approval does not count for it, for example because another group is asked or its preview was not shown yet. Returns
+    `LATE` or `TWICE` as `decide_approval` does; nothing was changed then.
 
     Raises `Forbidden` if the question is not for the caller, and `Invalid` for arguments that cannot be approved
     (`edits.proposal`), if `mark` is out of date, or as `decide_approval` does.
@@ -223,7 +225,7 @@ def edit_call(
         undo_seconds=_undo_seconds(caller),
     )
     if outcome is EditOutcome.BARRED:
-        # The reason has arisen since the question was read, so read it again.
+        # The caller may not decide any more for a reason that has arisen since the question was read: read it again.
         closed_to(caller, find_question(caller, item.id))
     if outcome is EditOutcome.UNCONFIRMED:
         _check_factor(caller)

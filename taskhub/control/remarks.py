@@ -30,8 +30,8 @@ def comment(caller: Caller, item: InboxItem, text: str) -> None:
 
 
 def deciders(caller: Caller, item: InboxItem) -> tuple[Able, ...]:
-    """The people to whom the caller can hand the question over: others who may answer it and have not decided. Raises
-    `Forbidden`."""
+    """The people to whom the caller can hand the question over: all others who may answer it and have not decided.
+    Raises `Forbidden`."""
     caller.require("question.answer", f"see who may answer question {item.id} of task {item.public_id}")
     if item.audience is Audience.CLIENT:
         return ()
@@ -45,11 +45,12 @@ def groups_of(item: InboxItem, able: Sequence[Able]) -> tuple[str, ...]:
 
 
 def hand_over(caller: Caller, item: InboxItem, *, person: str = "", group: str = "", note: str = "") -> None:
-    """Hand the question over to another person who may answer it, or to a group in which somebody may. It leaves the
-    caller's queue, and the card names them; who may answer it stays as it is, and is checked when they do.
+    """Hand the question over to another person who may answer it, or to a group in which somebody may. The question
+    leaves the caller's queue, and its card names them. This gives nobody a right: whether they may answer is checked
+    when they do.
 
-    Raises `Forbidden` if the question is not for the caller, `Invalid` naming the field for anybody else, or as
-    `comment`.
+    Raises `Forbidden` if the question is not for the caller, `Invalid` naming the field if they may not answer it, or
+    as `comment`.
     """
     caller.require(KINDS[item.kind].permission, f"hand over question {item.id} of task {item.public_id}")
     if item.state is not QuestionState.OPEN:

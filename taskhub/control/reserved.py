@@ -8,8 +8,8 @@ from taskhub.domain.catalogue import reads
 
 
 def refuse_reserved(by: Caller, *, server_id: int | None = None, tool_id: int | None = None) -> None:
-    """Raise `Refused` if a person wants to change a server, or a policy of its tools, that only a file of configuration
-    changes. A shell may change it, because it has the file too."""
+    """Raise `Refused` if only a file of configuration changes this server (or the server of this tool), and `by` is a
+    person. A shell may change it, because it has the file too."""
     if by.person is None or by.for_file:
         return
     if name := reads.left_to_file(by.tenant_id, server_id=server_id, tool_id=tool_id):

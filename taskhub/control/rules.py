@@ -29,7 +29,7 @@ from taskhub.domain.rules.telling import Telling, telling
 from taskhub.domain.rules.trial import Trial
 
 Warned = Lack | Misfit | Telling | TooFew
-"""A warning about a rule, which can be saved in spite of it: `rule`, and the warning in `words`."""
+"""A warning about a rule. The rule can be saved in spite of it. `rule` is the rule, `words` is the warning."""
 
 
 def rules(caller: Caller) -> RuleList:
@@ -64,15 +64,15 @@ def save_rules(caller: Caller, rules: Sequence[Rule], *, expected: int, reason: 
 
 
 def begin_bypass(caller: Caller, *, minutes: int, reason: str, server_id: int | None = None) -> Bypass:
-    """For so many minutes, let calls pass about which people would be asked; with `server_id`, only calls of that
-    server. Raises `Forbidden`, `Invalid` naming the field, `NotFound` for the server, or `Refused` if a bypass is in
-    force."""
+    """For this many minutes, let calls run without the approvals that rules ask for; with `server_id`, only calls of
+    that server. Raises `Forbidden`, `Invalid` naming the field, `NotFound` for the server, or `Refused` if a bypass is
+    in force."""
     caller.require("server.manage", what="begin a bypass")
     return made.begin_bypass(caller.tenant_id, minutes=minutes, reason=reason, server_id=server_id, actor=caller.actor)
 
 
 def end_bypass(caller: Caller, bypass_id: int) -> None:
-    """End the bypass before its time. Raises `Forbidden`, `NotFound`, or `Refused` if it is over already."""
+    """End the bypass before its time. Raises `Forbidden`, `NotFound`, or `Refused` if the bypass is over already."""
     caller.require("server.manage", what="end a bypass")
     made.end_bypass(caller.tenant_id, bypass_id, actor=caller.actor)
 
@@ -90,16 +90,16 @@ def rule_warnings(caller: Caller, rules: Sequence[Rule]) -> list[Warned]:
 
 
 def tool_warnings(caller: Caller, rules: Sequence[Rule]) -> list[Lack | Misfit | Telling]:
-    """The rules of the list that are in doubt for every call of some tools, because these tools lack an argument, what
-    rules name that no tool has (`misfits`), and hidden tools of which other names tell (`telling`). Raises
-    `Forbidden`, or `Invalid` for an expression or sentence that means nothing."""
+    """Warnings about rules that are in doubt for every call of some tools, because these tools lack an argument; about
+    names in rules that no tool has (`misfits`); and about hidden tools whose existence other names tell (`telling`).
+    Raises `Forbidden`, or `Invalid` for an expression or sentence that means nothing."""
     caller.require("server.view", what="see what is in doubt")
     tools = catalogue(caller.tenant_id).tools
     return [*lacks(rules, tools), *misfits(rules, tools), *telling(rules, tools)]
 
 
 def approver_warnings(caller: Caller, rules: Sequence[Rule]) -> list[TooFew]:
-    """The rules of the list that require more approvals than there are people who may approve. Raises `Forbidden`."""
+    """Warnings about rules that require more approvals than there are people who may approve. Raises `Forbidden`."""
     caller.require("server.view", what="see who may approve")
     if not any(rule.then is Then.ASK for rule in rules):
         return []
@@ -161,7 +161,7 @@ def try_rules(caller: Caller, rules: Sequence[Rule]) -> Trial:
 
 
 def proposals(caller: Caller) -> list[Proposal]:
-    """The rules that could let calls run about which people were asked often and always agreed, those with the most
+    """Rules that would let calls run about which people were asked often and always agreed, those with the most
     approvals first. Raises `Forbidden`."""
     caller.require("server.manage", what="see proposed rules")
     listed = reads.present(caller.tenant_id)
@@ -169,7 +169,7 @@ def proposals(caller: Caller) -> list[Proposal]:
 
 
 def proposal(caller: Caller, subject: tuple[str, int, int]) -> Proposal:
-    """The proposal about this (`Proposal.subject`). Raises `Forbidden`, or `NotFound` if there is none any more."""
+    """The proposal with this `Proposal.subject`. Raises `Forbidden`, or `NotFound` if it is not proposed any more."""
     found = next((one for one in proposals(caller) if one.subject == subject), None)
     if found is None:
         raise NotFound("This is not proposed any more.")
@@ -177,8 +177,8 @@ def proposal(caller: Caller, subject: tuple[str, int, int]) -> Proposal:
 
 
 def dismiss_proposal(caller: Caller, subject: tuple[str, int, int]) -> Proposal:
-    """Leave the proposal out, for everybody of the tenant, until twice as many calls were approved. Raises `Forbidden`
-    or `NotFound`."""
+    """Stop showing the proposal, to everybody of the tenant, until twice as many calls were approved. Returns the
+    proposal. Raises `Forbidden` or `NotFound`."""
     found = proposal(caller, subject)
     proposed.dismiss(caller.tenant_id, found, actor=caller.actor)
     return found

@@ -137,8 +137,8 @@ def _import(caller: Caller, server: FileServer, *, again: bool) -> int:
 
 
 def _authorize(caller: Caller, pk: int, server: FileServer) -> None:
-    """Set the OAuth settings that the file has. A secret that is not in the file, and whether one grant is for everyone
-    or each person has one, stay as they are."""
+    """Set the OAuth settings of the server as the file says. A secret that is not in the file stays as it is, and so
+    does whether there is one grant for everyone or one for each person."""
     if (given := server.oauth) is None:
         return
     there = oauth_of(pk)
@@ -178,7 +178,7 @@ def edit_server(caller: Caller, server_id: int, edit: ServerEdit) -> None:
 
 def confirm_tools(caller: Caller, server_id: int, seen: Mapping[int, str]) -> int:
     """Confirm tools of a server that are new, changed or gone, all or none (`domain.catalogue.confirmations`); returns
-    how many there were. `seen`: by the tool's id, the digest of what the person was shown. Raises `Forbidden`,
+    how many were confirmed. `seen` has, by the tool's id, the digest of what the person was shown. Raises `Forbidden`,
     `NotFound`, or `Refused` for a tool that has changed since."""
     caller.require("server.manage", f"confirm tools of server {server_id}")
     return confirmations.confirm_tools(tenant_id=caller.tenant_id, server_id=server_id, seen=seen, actor=caller.actor)
@@ -269,7 +269,7 @@ def set_policy(caller: Caller, tool_id: int, policy: Policy, *, seen: str | None
 
 
 def set_policy_by_name(caller: Caller, server_id: int, name: str, policy: Policy) -> bool:
-    """As `set_policy`, for a tool by the server's own name for it, which may not have been listed yet
+    """As `set_policy`, for a tool that is named as its server names it, and that may not have been listed yet
     (`writes.set_policy_by_name`). Raises `Forbidden`, `NotFound`, or `Invalid` naming the field."""
     caller.require("server.manage", f"set the policy of tool {name[:128]} of server {server_id}")
     refuse_reserved(caller, server_id=server_id)

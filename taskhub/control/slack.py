@@ -1,7 +1,8 @@
 """Use cases of the buttons in Slack: whoever clicks decides as they would in the console, under the same rules.
 
-A message may be old, and may have been sent to somebody whose rights have changed: so everything is looked at anew at
-the click. A card whose click was refused says why and has no buttons any more; the approval stays open in the inbox.
+A message may be old, and the rights of the person to whom it was sent may have changed since: so everything is checked
+again at the click. A card whose click was refused is *retired*: it says why and has no buttons any more, while the
+approval stays open in the inbox.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ class Click:
 
 @dataclass(frozen=True, slots=True)
 class Clicked:
-    """What came of a click. `message`: the message that the card is in, empty if there is no such card. `problem`: why
-    it decided nothing; empty if it did, or if it had been decided. `field`: whether the problem is one with the reason
-    alone, which can be given again."""
+    """The outcome of a click. `message` is the message that has the card, empty if there is no such card. `problem`
+    says why nothing was decided; empty if something was, now or before. `reason_missing`: whether only the reason was
+    wrong, which can be given again."""
 
     message: str = ""
     problem: str = ""
@@ -52,8 +53,8 @@ class Clicked:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """How a card stands for the person that it was sent to. `said` says why it has no buttons, or what has been
-    decided; with an empty one it waits for them. `is_open`: whether nobody's word was the last."""
+    """The state of a card, for the person to whom it was sent. `said` says why the card has no buttons, or what was
+    decided; it is empty while the card waits for a decision. `is_open`: whether the approval is still open."""
 
     notice: str
     kind: str
@@ -75,13 +76,14 @@ class State:
 
     @property
     def path(self) -> str:
-        """The page of the card."""
+        """The path of the card's page in the console."""
         return f"/inbox/task/{self.task}/?key={quote(self.key, safe='')}"
 
 
 def decide(click: Click, *, approve: bool, reason: str = "") -> Clicked:
-    """Approve or reject by a click, as `questions.decide_approval` does; for a card that was decided already, nothing.
-    A refused click retires the card. Raises `Unavailable` if the database is away: then nothing was done."""
+    """Approve or reject by a click, as `questions.decide_approval` does. If the card was decided already, nothing
+    happens. A refused click retires the card. Raises `Unavailable` if the database is away; then nothing was
+    decided."""
     card = cards.card_of(click.card)
     if card is None:
         return Clicked(problem="There is no such card any more.")
@@ -107,7 +109,8 @@ def decide(click: Click, *, approve: bool, reason: str = "") -> Clicked:
 
 
 def may_reject(click: Click) -> Clicked:
-    """Whether a click on *Reject* may ask for the reason: `problem` says why not. A refused click retires the card."""
+    """Whether a click on *Reject* may ask for the reason. If not, `problem` says why. A refused click retires the
+    card."""
     card = cards.card_of(click.card)
     if card is None:
         return Clicked(problem="There is no such card any more.")
@@ -124,18 +127,18 @@ def may_reject(click: Click) -> Clicked:
 
 
 def states_of(message: str) -> list[State]:
-    """How the cards of a message stand now, for the person that each was sent to."""
+    """The states of the cards in a message, each for the person to whom it was sent."""
     return [state for card in cards.cards_of(message) if (state := _state(card)) is not None]
 
 
 def take_changed(most: int) -> list[Changed]:
-    """Messages that may have to be drawn anew, under a lease."""
+    """Take up to `most` messages that may have to be drawn anew, under a lease."""
     return cards.take_changed(most)
 
 
 def _looked_at(card: Card, click: Click) -> tuple[Caller, InboxItem | None]:
-    """The person who clicked as a caller, and the approval; `None` in its place if the card has been retired. Raises
-    what keeps them from deciding."""
+    """The caller for the person who clicked, and the approval; `None` in place of the approval if the card is retired.
+    Raises the error that keeps the person from deciding."""
     if not card.address or click.account != card.address:
         stranger = Caller(card.tenant_id, Actor(name=f"Slack account {click.account}"[:255], door=Door.SLACK))
         raise stranger.refused(f"decide question {card.question_id} by a click", _STRANGER)

@@ -39,16 +39,16 @@ def rerun_task(caller: Caller, public_id: str) -> TaskRecord:
 
 
 def check_rerun(caller: Caller, public_id: str, arguments: dict[str, Any]) -> Rerun:
-    """The call of a task with other arguments, as it would run again, with what the rules say of it. Nothing is run or
+    """The call of a task with other arguments, as it would run again, and what the rules say of it. Nothing is run or
     stored. Raises what `rerun_with` raises."""
     caller.require("task.rerun", f"run task {public_id} again")
     return find_rerun(caller.tenant_id, public_id, arguments)
 
 
 def rerun_with(caller: Caller, public_id: str, arguments: dict[str, Any], *, mark: str, reason: str = "") -> TaskRecord:
-    """Run a task's call again with other arguments, which the caller has seen as `check_rerun` returned them: `mark` is
-    the mark of that. Raises what `rerun_task` raises, or `Invalid` if the arguments are the same or do not fit, a rule
-    denies the call with them, or `mark` is another by now."""
+    """Run a task's call again with other arguments. `mark` is the mark of the `Rerun` that `check_rerun` returned and
+    the caller has seen. Raises what `rerun_task` raises, or `Invalid` if the arguments are the same or do not fit, a
+    rule denies the call with them, or the mark has changed since."""
     found = check_rerun(caller, public_id, arguments)
     if found.mark != mark:
         raise Invalid("The tool or the rules have changed since you looked. Look at the call again.")

@@ -1,4 +1,4 @@
-"""Use cases for calls that a person makes in the console: what the rules say of one, and the call itself."""
+"""Use cases for calls that a person makes in the console: see what the rules say of the call, and make it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from taskhub.domain.clients.tries import Try
 
 __all__ = ["Try", "check_try", "tool_to_try", "try_tool"]
 
-# Whoever may not run a call again may not make one either: it is the permission by which a person may give a program
-# the scope `tasks:call` (`core.permissions.SCOPE_NEEDS`).
+# Whoever may not run a call again may not make one either. With this permission a person may also give a program the
+# scope `tasks:call` (`core.permissions.SCOPE_NEEDS`).
 _PERMISSION: Final = "task.rerun"
 _ONCE: Final = re.compile(r"[A-Za-z0-9_-]{16,64}")
 
@@ -26,7 +26,7 @@ def tool_to_try(caller: Caller, tool_id: int) -> ToolRecord:
 
 
 def check_try(caller: Caller, tool_id: int, arguments: dict[str, Any]) -> Try:
-    """The call as the caller would make it now, with what the rules say of it. Nothing is called or stored. Raises what
+    """The call as the caller would make it now, and what the rules say of it. Nothing is called or stored. Raises what
     `try_tool` raises."""
     caller.require(_PERMISSION, f"try tool {tool_id}")
     return tries.find_try(_person(caller), tool_id, arguments)
@@ -35,12 +35,13 @@ def check_try(caller: Caller, tool_id: int, arguments: dict[str, Any]) -> Try:
 def try_tool(
     caller: Caller, tool_id: int, arguments: dict[str, Any], *, mark: str, once: str, reason: str = ""
 ) -> Created:
-    """Call the tool, as the caller's own call, which the caller has seen as `check_try` returned it: `mark` is the mark
-    of that. The same `once` makes one task, however often it is sent.
+    """Call the tool, as the caller's own call. `mark` is the mark of the `Try` that `check_try` returned and the caller
+    has seen. The same `once` makes one task only, however often it is sent.
 
     Raises `Forbidden`; `NotFound` for a tool that is not offered, or hidden from the caller; `Invalid` if the arguments
-    do not fit, or `mark` is another by now; `Refused` if a rule denies the call or the caller is locked out; and what
-    `create_task` raises."""
+    do not fit, or the mark has changed since; `Refused` if a rule denies the call or the caller is locked out; and what
+    `create_task` raises.
+    """
     if not _ONCE.fullmatch(once):
         raise Invalid("Open the form again: what was sent does not come from it.")
     found = check_try(caller, tool_id, arguments)

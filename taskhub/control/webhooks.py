@@ -24,14 +24,14 @@ def find_webhook(caller: Caller, webhook_id: int) -> WebhookRow:
 
 
 def webhook_log(caller: Caller, webhook_id: int) -> list[NoticeRow]:
-    """What was sent to a webhook and what waits for it, newest first. Raises `Forbidden` or `NotFound`."""
+    """The messages that were sent to a webhook or that wait for it, newest first. Raises `Forbidden` or `NotFound`."""
     find_webhook(caller, webhook_id)
     return outbox.notice_log(caller.tenant_id, webhook_id)
 
 
 def add_webhook(caller: Caller, wanted: Wanted) -> tuple[int, str]:
-    """Add a webhook. Returns its id and its secret, which cannot be shown again. It gets news of what happens from now
-    on. Raises `Forbidden`, and what `webhooks.add_webhook` raises."""
+    """Add a webhook. Returns its id and its secret, which cannot be shown again. It gets notices of events from now on.
+    Raises `Forbidden`, and what `webhooks.add_webhook` raises."""
     caller.require("settings.view", f"add webhook {wanted.name[:64]}")
     begin_queueing()
     return webhooks.add_webhook(tenant_id=caller.tenant_id, wanted=wanted, actor=caller.actor)
@@ -45,7 +45,8 @@ def change_webhook(caller: Caller, webhook_id: int, wanted: Wanted) -> bool:
 
 
 def set_webhook_enabled(caller: Caller, webhook_id: int, *, enabled: bool) -> bool:
-    """Enable or disable a webhook. Returns `False` if it was so already. Raises `Forbidden` or `NotFound`."""
+    """Enable or disable a webhook. Returns `False` if it was enabled or disabled already. Raises `Forbidden` or
+    `NotFound`."""
     caller.require("settings.view", f"{'enable' if enabled else 'disable'} webhook {webhook_id}")
     return webhooks.set_enabled(tenant_id=caller.tenant_id, webhook_id=webhook_id, enabled=enabled, actor=caller.actor)
 
@@ -72,8 +73,8 @@ def test_webhook(caller: Caller, webhook_id: int) -> str:
 
 
 def send_again(caller: Caller, webhook_id: int, message: str) -> None:
-    """Have a message sent to a webhook again, under its id. Raises `Forbidden`, `NotFound` also for one that is being
-    sent, or `Refused` if the webhook is disabled."""
+    """Send a message to a webhook again, under the same id. Raises `Forbidden`, `NotFound` (also for a message that is
+    being sent), or `Refused` if the webhook is disabled."""
     caller.require("settings.view", f"send again to webhook {webhook_id}")
     found = webhooks.webhook(caller.tenant_id, webhook_id)
     if not found.enabled:

@@ -1,4 +1,5 @@
-"""Text of others in messages to people: made visible, on one line, bounded. What is said of each kind of news."""
+"""Texts in messages to people: the beginning and title of a message about one question, and text of others made
+visible."""
 
 from __future__ import annotations
 
@@ -9,9 +10,9 @@ from typing import Final
 from taskhub.lib.signs import spelled
 
 MAX_TITLE: Final = 500
-"""Characters of a sentence in a message."""
+"""The most characters of a sentence in a message."""
 MAX_NAME: Final = 120
-"""Characters of a name in a message."""
+"""The most characters of a name in a message."""
 BEGINS: Final = {
     "approval.asked": "Decide",
     "approval.reminded": "Still waiting",
@@ -53,7 +54,8 @@ class Item:
 
 
 def title_of(kind: str, sentence: str, tool: str, server: str) -> str:
-    """What will happen, as the rule's sentence says it, or else what is asked, by the kind of news."""
+    """The title of a message about one question. For an approval it is the rule's sentence, if there is one; otherwise
+    it says what is asked, by the kind of news."""
     match kind:
         case "question.asked":
             return f"A question of {tool}"
@@ -65,6 +67,7 @@ def title_of(kind: str, sentence: str, tool: str, server: str) -> str:
 
 
 def visible(text: str, most: int = MAX_TITLE) -> str:
-    """Text of others for a message: on one line, with each invisible character spelled out, and cut, which it says."""
+    """Text of others for a message: on one line, and with each invisible character spelled out. A text of more than
+    `most` characters is cut, and ends with `…`."""
     text = spelled(text[: most + 1].encode("utf-8", "replace").decode())
     return text if len(text) <= most else f"{text[:most].rstrip()} …"

@@ -1,5 +1,5 @@
-"""Hands messages to services by Apprise, whose calls block: each in a thread of its own, which nobody waits for longer
-than `SECONDS`."""
+"""Hands messages to services by Apprise. Apprise's calls block, so each has a thread of its own, for which nobody waits
+longer than `SECONDS`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from taskhub.notify.apprise.writing import Written
 SECONDS: Final = 20.0
 """Seconds in which a service has to take a message."""
 AT_ONE_SERVICE: Final = 4
-"""Threads of one worker that send to one service, also those that nobody waits for any more."""
+"""The most threads of one worker that send to one service. Threads for which nobody waits any more count too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of it. `problem` says in words why the message was not taken, without any word of the service or of
-    Apprise, which could have a token; empty if it was. `status` is `None` if the service did not answer."""
+    """The outcome of sending a message. `problem` says in words why the message was not taken; empty if it was. It has
+    no text of the service or of Apprise, which could contain a token. `status` is `None` if the service did not answer.
+    `forever`: no later attempt would help."""
 
     status: int | None = None
     problem: str = ""
@@ -31,14 +32,14 @@ class Answer:
 
 
 class Sender:
-    """Sends from one event loop."""
+    """Sends messages to services. For one event loop."""
 
     def __init__(self) -> None:
         self._threads: Counter[str] = Counter()
 
     async def send(self, service: str, url: str, written: Written) -> Answer:
-        """Send a message by the service of this name. Raises nothing for what it does. After a message that took too
-        long it may have been taken nevertheless."""
+        """Send a message by the service of this name. Never raises: an error of the service is in the answer. If the
+        time is over, the service may have taken the message nevertheless."""
         if self._threads[service] >= AT_ONE_SERVICE:
             return Answer(problem="Not tried: the service still keeps earlier messages waiting")
         loop = asyncio.get_running_loop()
@@ -55,7 +56,7 @@ class Sender:
                 loop.call_soon_threadsafe(ended, answer)
 
         self._threads[service] += 1
-        # Not by an executor: the process would wait for its threads before it ends.
+        # Not an executor, for whose threads the process would wait before it ends.
         threading.Thread(target=run, name=f"apprise-{service}", daemon=True).start()
         try:
             async with asyncio.timeout(SECONDS):

@@ -1,5 +1,5 @@
-"""Writes messages for services that take a title and a text. Text of others is made visible first, bounded, and
-without what would call everybody in a room. The link comes first: services that take little cut the end."""
+"""Writes messages for services that take a title and a text. Text of others is made visible, cut, and freed of words
+that would notify everybody in a room. The link comes first, because services that take short texts cut off the end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from taskhub.notify.texts import BEGINS, MAX_NAME, Item, visible
 
 LISTED: Final = 3
-"""Calls that one message tells of; of further ones it says how many they are."""
+"""How many calls one message lists; of further calls it says only how many there are."""
 MAX_TITLE: Final = 200
 _MENTION: Final = re.compile(r"@(?=(?:all|channel|everyone|here|room)\b)", re.IGNORECASE)
 _TAG: Final = re.compile(r"<(?=[@!#])")
@@ -20,14 +20,14 @@ _TAG: Final = re.compile(r"<(?=[@!#])")
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A message."""
+    """A message, as text of a title and a body."""
 
     title: str
     body: str
 
 
 def news(items: Sequence[Item], zone: str, inbox_url: str) -> Written:
-    """The message about what waits; there is at least one."""
+    """The message about these questions, of which there is at least one."""
     if len(items) == 1:
         (item,) = items
         lines = [item.url, _call(item)]
@@ -46,7 +46,7 @@ def news(items: Sequence[Item], zone: str, inbox_url: str) -> Written:
 
 
 def confirmation(url: str, hours: int, username: str, hub_url: str) -> Written:
-    """The message that asks whether an address is the person's."""
+    """The message that asks a person to confirm that an address is theirs."""
     who = _text(username, MAX_NAME)
     text = (
         f"{url}\n{who} of TaskHub at {hub_url} wants to be told here of approvals. If that is you, open the link within"
@@ -56,7 +56,7 @@ def confirmation(url: str, hours: int, username: str, hub_url: str) -> Written:
 
 
 def trial(inbox_url: str) -> Written:
-    """The message that somebody sends themselves as a test."""
+    """The test message that a person sends to themselves."""
     return Written("A test of TaskHub", f"{inbox_url}\nMessages about approvals reach you here.")
 
 

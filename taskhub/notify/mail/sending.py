@@ -20,16 +20,17 @@ from taskhub.lib.tls import trusted
 SECONDS: Final = 20.0
 """Seconds in which the server has to take a mail, from the connection on."""
 _LOWEST: Final = 200
-"""The lowest code of an SMTP answer."""
+"""The lowest code that an answer in SMTP has."""
 MAX_ANSWER: Final = 4_096
-"""Characters of an answer that are kept."""
+"""How many characters of an answer are kept."""
 
 
 class _Link(UnstructuredHeader):
-    """A header that is one line, however long: folded, a long address would be encoded, and no link any more."""
+    """A header that stays on one line, however long it is. If it were folded, a long address would be encoded, and
+    would be no link any more."""
 
     def fold(self, *, policy: Policy) -> str:
-        """The line."""
+        """The header as one line, with its line end."""
         return f"List-Unsubscribe: {self}{policy.linesep}"
 
 
@@ -40,7 +41,8 @@ _POLICY: Final = SMTP.clone(header_factory=_HEADERS)
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """The SMTP server. `security`: `tls` from the start, `starttls` before anything is said, or empty for none."""
+    """The SMTP server. `security`: `tls` for TLS from the start, `starttls` for TLS before anything is said, empty for
+    none."""
 
     host: str
     port: int
@@ -51,8 +53,8 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """A mail. `id` is the same however often it is sent, and becomes its `Message-ID`. `stop_url`: where one request
-    ends all mails to this person."""
+    """A mail. `id` becomes its `Message-ID`, and stays the same however often the mail is sent. `stop_url`: the address
+    at which one request ends all mails to this person."""
 
     id: str
     sender: Address
@@ -65,8 +67,8 @@ class Mail:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of it. `problem` says in words why the server did not take the mail; empty if it did. `status` is
-    `None` if the server said nothing."""
+    """The outcome of sending a mail. `problem` says in words why the server did not take the mail; empty if it did.
+    `status` is `None` if the server did not answer."""
 
     status: int | None = None
     text: str = ""
@@ -74,14 +76,14 @@ class Answer:
 
 
 class Sender:
-    """Sends from one event loop, each mail by a connection of its own."""
+    """Sends mails, each over a connection of its own. For one event loop."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
 
     async def send(self, mail: Mail) -> Answer:
-        """Send a mail. Raises nothing for what the server or the way to it does. If the time ends just before the
-        server's last word, the mail may have been taken nevertheless."""
+        """Send a mail. An error of the server or of the connection raises nothing: it is in the answer. If the time
+        ends just before the server's last word, the server may have taken the mail nevertheless."""
         try:
             async with asyncio.timeout(SECONDS):
                 return await self._handed(mail)
@@ -112,7 +114,7 @@ class Sender:
         client = aiosmtplib.SMTP(
             hostname=server.host,
             port=server.port,
-            local_hostname=mail.sender.domain,  # else the machine's name is looked up, for seconds perhaps
+            local_hostname=mail.sender.domain,  # else the machine's name is looked up, which may take seconds
             use_tls=server.security == "tls",
             start_tls=server.security == "starttls",
             tls_context=trusted() if server.security else None,
@@ -135,7 +137,7 @@ class Sender:
 
 
 def composed(mail: Mail) -> bytes:
-    """The mail as it is sent: text and HTML, with its headers. Raises `ValueError` for a header with a line break."""
+    """The mail as bytes: text and HTML, with its headers. Raises `ValueError` for a header with a line break."""
     message = EmailMessage(policy=_POLICY)
     message["From"] = mail.sender
     message["To"] = mail.to

@@ -1,5 +1,5 @@
-"""Writes mails: subject, text and HTML of what is known about the calls. Text of others is made visible first: no
-control character, no sign that turns the direction of text, one line, bounded."""
+"""Writes mails: their subject, text and HTML. Text of others is made visible, put on one line and cut: control
+characters, and characters that change the direction of text, are spelled out."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from django.template.loader import render_to_string
 from taskhub.notify.texts import BEGINS, MAX_NAME, Item, visible
 
 LISTED: Final = 20
-"""Calls that one mail tells of; of further ones it says how many they are."""
+"""How many calls one mail lists; of further calls it says only how many there are."""
 ALIKE: Final = 3
-"""Calls of one tool for one client that one mail tells of."""
+"""How many calls of one tool for one client one mail lists."""
 MAX_SUBJECT: Final = 150
 
 
 @dataclass(frozen=True, slots=True)
 class Hub:
-    """The hub, and the person who is written to, as the end of each mail names them."""
+    """The hub, and the person to whom the mail goes, as the end of each mail names them."""
 
     url: str
     username: str
@@ -34,7 +34,7 @@ class Hub:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A mail without its addresses."""
+    """The subject, text and HTML of a mail."""
 
     subject: str
     text: str
@@ -42,7 +42,7 @@ class Written:
 
 
 def news(items: Sequence[Item], hub: Hub) -> Written:
-    """The mail that tells of approvals; there is at least one."""
+    """The mail about these approvals, of which there is at least one."""
     shown, folded = _folded(items)
     told = [_visible(item) for item in shown]
     if len(items) == 1:
@@ -56,7 +56,7 @@ def news(items: Sequence[Item], hub: Hub) -> Written:
         {
             "item": item,
             "begins": BEGINS.get(item.kind, "News"),
-            # Written here: in templates, Django would turn it into the hub's own time.
+            # Formatted here, because in templates Django would convert the time to the hub's own zone.
             "due": f"{item.due_at.astimezone(zone):%d %b %Y, %H:%M}" if item.due_at else "",
             "folded": folded.get(at, 0),
             "folded_url": f"{hub.url}/inbox/?{_narrowed(shown[at])}",
@@ -97,12 +97,12 @@ def _number(items: Sequence[Item]) -> str:
 
 
 def confirmation(url: str, hours: int, hub: Hub) -> Written:
-    """The mail that asks whether an address is the person's."""
+    """The mail that asks a person to confirm that an address is theirs."""
     return _written("confirm", "Confirm this address for mails of TaskHub", hub, {"url": url, "hours": hours})
 
 
 def trial(hub: Hub) -> Written:
-    """The mail that somebody sends themselves as a test."""
+    """The test mail that a person sends to themselves."""
     return _written("trial", "A test of TaskHub", hub, {})
 
 

@@ -24,18 +24,19 @@ SECONDS: Final = 15.0
 MAX_ANSWER: Final = 4_096
 """Bytes of an answer that are read."""
 MAX_LATER: Final = 86_400.0
-"""The longest that a `Retry-After` is followed, in seconds."""
+"""The longest pause, in seconds. A `Retry-After` that asks for more counts as this."""
 KEPT_SECONDS: Final = 86_400
-"""How long a push service keeps a message for a browser that is not running."""
+"""For how many seconds a push service keeps a message for a browser that is not running."""
 TOKEN_SECONDS: Final = 3_600
-"""How long a push service can use the token that says who sends."""
+"""For how many seconds a push service can use the token that says who sends."""
 MAX_TEXT: Final = 3_000
-"""Bytes of a message: push services take 4,096, encrypted."""
+"""The most bytes of a message, before it is encrypted. Push services accept 4,096 bytes of the encrypted one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """A message for one browser: `body` is encrypted for its keys. `urgent`: it is not held back to save a battery."""
+    """A message for one browser. `body` is the text, which is encrypted with the browser's keys (`p256dh`, `auth`).
+    `urgent`: whether the push service may not hold the message back to save a battery."""
 
     body: bytes
     urgent: bool
@@ -46,8 +47,8 @@ class Push:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of it. `problem` says in words why the message was not taken; empty if it was. `gone`: the push
-    service knows the browser no more."""
+    """The outcome of sending a message. `problem` says in words why the message was not taken; empty if it was. `gone`:
+    the push service does not know the browser any more."""
 
     status: int | None = None
     text: str = ""
@@ -57,12 +58,12 @@ class Answer:
 
 
 class NotPublic(OSError):
-    """The name of a push service leads into a network that is not public."""
+    """The name of a push service has an address in a network that is not public."""
 
 
 class _Resolver(AbstractResolver):
-    """Finds the addresses of a name, and refuses one that leads to any that may not be asked. The connection is made to
-    those that were looked at."""
+    """Finds the addresses of a host, and refuses the host if one of them may not be connected to. The connection is
+    then made to the addresses that were checked."""
 
     def __init__(self, may: Callable[[str, int, str], bool]) -> None:
         self._may = may
@@ -71,7 +72,7 @@ class _Resolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        """The addresses of the host."""
+        """The addresses of the host. Raises `NotPublic`."""
         found = await self._names.resolve(host, port, family)
         for one in found:
             if not self._may(host, port, one["host"]):
@@ -79,20 +80,22 @@ class _Resolver(AbstractResolver):
         return found
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing, because nothing is open."""
 
 
 class Sender:
-    """Sends from one event loop, each message by a connection of its own."""
+    """Sends messages, each over a connection of its own. For one event loop."""
 
     def __init__(self, agent: str, contact: str, key: ec.EllipticCurvePrivateKey, may: Callable[[str, int, str], bool]):
-        """`agent` is the value of the header `User-Agent`; `contact` an https or mailto address of who runs the hub;
-        `key` the hub's; `may` says of a host, its port and one of its addresses whether it may be asked."""
+        """`agent` is the value of the header `User-Agent`. `contact` is an https or mailto address of whoever runs the
+        hub. `key` is the hub's key. `may` gets a host, its port and one of its addresses, and returns whether to
+        connect to it."""
         self._agent, self._contact, self._key, self._may = agent, contact, key, may
         self._http: aiohttp.ClientSession | None = None
 
     async def send(self, push: Push) -> Answer:
-        """Send a message. Redirects are not followed. Raises nothing for what a push service or the way to it does."""
+        """Send a message. Redirects are not followed. An error of the push service or of the connection raises nothing:
+        it is in the answer."""
         try:
             async with asyncio.timeout(SECONDS):
                 return await self._asked(push)
@@ -115,9 +118,9 @@ class Sender:
     async def _asked(self, push: Push) -> Answer:
         url = URL(push.endpoint, encoded=True)
         host, port = url.host or "", url.port or 443
-        if _is_literal(host) and not self._may(host, port, host):  # which no resolver is asked about
+        if _is_literal(host) and not self._may(host, port, host):  # `_Resolver` never sees it
             return Answer(problem=f"Not asked: {host} is no public address")
-        # Imported here: the extra may be missing, and then nobody gets here.
+        # Imported here, because the extra may be missing; then this is never called.
         from py_vapid import Vapid02
         from pywebpush import WebPusher
 

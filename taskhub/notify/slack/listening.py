@@ -1,7 +1,8 @@
-"""Hears clicks in Slack over a WebSocket that this side opens (Socket Mode), so that Slack needs no way in.
+"""Receives clicks in Slack over a WebSocket that the hub opens (Socket Mode), so that Slack needs no access to the hub.
 
-Slack gives each click to one of the app's connections. A click is acknowledged when what it decides is stored; one that
-is not acknowledged is shown as failed to the person, who clicks again."""
+Slack sends each click to one of the app's connections. The click is acknowledged when the decision is stored. Without
+an acknowledgement, Slack tells the person that the click failed, and they click again.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +24,13 @@ from taskhub.notify.slack.sending import Slack, client
 from taskhub.notify.slack.writing import APPROVE, REASON, REJECT
 
 CONNECT_SECONDS: Final = 30.0
-"""Seconds in which Slack has to give a connection."""
+"""Seconds in which Slack has to accept a connection."""
 LOOK_SECONDS: Final = 5.0
-"""Seconds between two looks whether the connection is still there."""
+"""Seconds between two checks whether the connection still works."""
 LOST_SECONDS: Final = 60.0
-"""A connection that has been broken for so long is given up, and another one made."""
+"""A connection that has been broken for this many seconds is given up, and another one is made."""
 AT_ONCE: Final = 20
-"""Clicks that one worker deals with at a time; further ones are not acknowledged, and fail in Slack."""
+"""The most clicks that one worker handles at a time. Further clicks are not acknowledged, and fail in Slack."""
 
 TOLD_SECONDS: Final = 60.0
 """The least time between two log entries that say the same."""
@@ -40,7 +41,8 @@ _told: dict[str, Throttle] = {}
 
 @dataclass(frozen=True, slots=True)
 class Press:
-    """A click on a button, or (with a `reason`) the dialog sent that it opened. `account` is `team:user`."""
+    """A click on a button, or (with a `reason`) the dialog that such a click opened, as it was sent. `account` is
+    `team:user`."""
 
     what: str
     card: str
@@ -51,7 +53,8 @@ class Press:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What is answered: `problem`, to be shown in the dialog beside the reason. `after`: what is done then."""
+    """The answer to a click. `problem` is shown in the dialog, beside the reason; empty for none. `after` is called
+    when the click has been acknowledged."""
 
     problem: str = ""
     after: Callable[[], Awaitable[None]] | None = None
@@ -64,12 +67,12 @@ class Listener:
     """One connection to Slack, from one event loop."""
 
     def __init__(self, slack: Slack, handle: Handler) -> None:
-        """`handle` deals with a click; if it raises, the click is not acknowledged."""
+        """`handle` handles a click. If it raises, the click is not acknowledged."""
         self._slack, self._handle = slack, handle
         self._busy = 0
 
     async def run(self) -> None:
-        """Hear clicks until the connection is lost for good, or this is cancelled."""
+        """Receive clicks until the connection is lost for good, or this is cancelled."""
         web = client(self._slack)
         quiet = logging.getLogger(f"{__name__}.sdk")
         quiet.addFilter(_brief)
@@ -92,7 +95,7 @@ class Listener:
             logger.warning("the connection to Slack is lost: another one is made")
         finally:
             await socket.close()  # type: ignore[no-untyped-call]  # it has no types
-            # It cancels its tasks and does not wait for them: they would outlive the loop.
+            # The client cancels its tasks and does not wait for them, so they would outlive the loop.
             tasks = (socket.message_processor, socket.current_session_monitor, socket.message_receiver)
             await asyncio.gather(*(task for task in tasks if task is not None), return_exceptions=True)
 
@@ -118,7 +121,7 @@ class Listener:
 
 
 def pressed(kind: str, payload: Any) -> Press | None:
-    """The click that a request of Slack tells of; `None` if it is none on a button of ours."""
+    """The click in a request from Slack; `None` if the request is not about one of the hub's buttons."""
     if kind != "interactive" or not isinstance(payload, dict):
         return None
     user = _member(payload, "user")
@@ -155,8 +158,8 @@ def _why(error: Exception) -> str:
 
 
 def _brief(record: logging.LogRecord) -> bool:
-    """Keep tracebacks and addresses of connections, which let in whoever has them, out of the log; and what is told
-    every few seconds while Slack is away."""
+    """A filter for log records. It cuts off tracebacks and the addresses of connections, which would let anybody in.
+    Returns whether to log the record: a message that repeats while Slack is away is logged once in `TOLD_SECONDS`."""
     record.msg, record.args = re.split("[(:]", str(record.msg), maxsplit=1)[0].strip(), None
     record.exc_info = record.exc_text = None
     return record.levelno >= logging.WARNING and _told.setdefault(record.msg, Throttle(TOLD_SECONDS))()

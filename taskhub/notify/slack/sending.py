@@ -1,4 +1,4 @@
-"""Calls Slack's API: finds people, posts messages and draws them anew."""
+"""Calls Slack's API: finds people, posts messages and draws them again."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from taskhub.notify.slack.writing import Written
 SECONDS: Final = 20.0
 """Seconds in which Slack has to take a message, from the first request on."""
 MAX_LATER: Final = 3_600.0
-"""The longest that a `Retry-After` is followed, in seconds."""
+"""The longest pause, in seconds. A `Retry-After` that asks for more counts as this."""
 LOOKED_AT: Final = 100
-"""Messages of a conversation among which one is looked for that was perhaps posted before."""
+"""How many messages of a conversation are searched for one that was perhaps posted before."""
 _EVENT: Final = "taskhub_message"
 _FOREVER: Final = frozenset(
     ["users_not_found", "user_not_found", "user_not_visible", "users_list_not_supplied", "user_disabled", "is_inactive"]
 )
-"""Errors that stay: no later attempt would come to anything else."""
+"""Errors after which no later attempt would help."""
 _WORDS: Final = {
     "users_not_found": "Slack knows nobody with this address",
     "user_not_found": "Slack knows nobody with this member ID",
@@ -37,7 +37,7 @@ _WORDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Slack:
-    """The Slack app, by its tokens."""
+    """The tokens of the Slack app, and the address of Slack's API."""
 
     bot_token: str
     app_token: str
@@ -46,8 +46,8 @@ class Slack:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of a call. `problem` says in words why Slack did not do it; empty if it did. `status` is `None` if it
-    did not answer. `forever`: no later attempt would help."""
+    """The outcome of a call of Slack's API. `problem` says in words why Slack refused; empty if it did not. `status` is
+    `None` if Slack did not answer. `forever`: no later attempt would help."""
 
     status: int | None = None
     text: str = ""
@@ -61,13 +61,14 @@ class Answer:
 
 
 class Sender:
-    """Sends from one event loop. Every call raises nothing for what Slack or the way to it does."""
+    """Calls Slack's API. For one event loop. An error of Slack or of the connection raises nothing: it is in the
+    answer."""
 
     def __init__(self, slack: Slack) -> None:
         self._web = client(slack)
 
     async def account_of(self, address: str) -> Answer:
-        """The account of an e-mail address or a member ID, as `team:user`, and the name that Slack shows for it."""
+        """The account (`team:user`) with this e-mail address or member ID, and the name that Slack shows for it."""
 
         async def found() -> Answer:
             if "@" in address:
@@ -82,8 +83,8 @@ class Sender:
         return await _answer(found)
 
     async def post(self, message_id: str, account: str, written: Written, *, again: bool) -> Answer:
-        """Post a message to an account (`team:user`). `again`: it was tried before, so look first whether it was posted
-        then. Its place is in the answer."""
+        """Post a message to an account (`team:user`). With `again`, look first whether an earlier attempt posted it.
+        The answer has its `conversation` and `ts`, which together name the message."""
 
         async def posted() -> Answer:
             opened = await self._web.conversations_open(users=account.rpartition(":")[2])
@@ -105,7 +106,7 @@ class Sender:
         return await _answer(posted)
 
     async def draw(self, conversation: str, ts: str, written: Written) -> Answer:
-        """Draw a message anew."""
+        """Replace the message at this place by `written`."""
 
         async def drawn() -> Answer:
             await self._web.chat_update(
@@ -116,7 +117,7 @@ class Sender:
         return await _answer(drawn)
 
     async def open_view(self, trigger: str, view: dict[str, Any]) -> Answer:
-        """Open a dialog, within seconds of the click that `trigger` is of."""
+        """Open a dialog. `trigger` comes from a click, and has to be used within seconds."""
 
         async def opened() -> Answer:
             await self._web.views_open(trigger_id=trigger, view=view)
@@ -141,7 +142,7 @@ def _name(user: dict[str, Any]) -> str:
 
 
 def client(slack: Slack) -> AsyncWebClient:
-    """The client of the API. It tries nothing again by itself: a message could be posted twice."""
+    """A client of Slack's API. It does not repeat requests by itself, because a message could be posted twice."""
     secure = slack.api_url.startswith("https:")
     return AsyncWebClient(
         slack.bot_token, slack.api_url, timeout=int(SECONDS), ssl=trusted() if secure else None, retry_handlers=[]

@@ -1,5 +1,5 @@
 """Writes messages for Slack as blocks. Text of others stands in objects of the type `plain_text`, in which Slack sees
-no mention, link, format or emoji; it is made visible first, bounded, and `&`, `<` and `>` are escaped."""
+no mention, link, format or emoji. Before that, the text is made visible and cut, and `&`, `<` and `>` are escaped."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ APPROVE, REJECT, OPEN = "approve", "reject", "open"
 """The ids of the buttons' actions."""
 REASON: Final = "reason"
 MAX_REASON: Final = 1_000
-"""Characters of a reason that are taken."""
+"""The most characters of a reason."""
 MAX_SAID: Final = 400
-"""Characters of what a card says in place of its buttons."""
+"""The most characters of the text that a card shows in place of its buttons."""
 
 MAX_TEXT, MAX_SURE = 3_000, 300
-"""Characters that Slack takes in a text, and in the question of a button."""
+"""The most characters that Slack accepts in a text, and in the question of a button."""
 
 Block = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """An approval in a message. `title` is the rule's sentence, or what stands for it. With `said`, it has no buttons
-    but the link, and says that in their place. `sure`: whether a click on *Approve* asks whether to."""
+    """An approval in a message. `title` is the rule's sentence, or a text in its place. If `said` is not empty, the
+    card shows it in place of all buttons but the link. `sure`: whether a click on *Approve* first asks for
+    confirmation."""
 
     id: str
     kind: str
@@ -52,19 +53,19 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A message. `text` is what notifications of Slack's programs show."""
+    """A message. `text` is what Slack's programs show in notifications."""
 
     text: str
     blocks: list[Block]
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of it in hex."""
+        """The SHA-256 of the message, in hexadecimal."""
         return hashlib.sha256(jsonx.encode([self.text, self.blocks])).hexdigest()
 
 
 def news(cards: Sequence[Shown], more: int, inbox_url: str) -> Written:
-    """The message about what waits. `more`: how many wait besides; `inbox_url`: where they are."""
+    """The message with these cards. `more`: how many other approvals wait; `inbox_url`: where the person finds them."""
     blocks: list[Block] = []
     for card in cards:
         if blocks:
@@ -80,7 +81,7 @@ def news(cards: Sequence[Shown], more: int, inbox_url: str) -> Written:
 
 
 def confirmation(url: str, hours: int, username: str, hub_url: str) -> Written:
-    """The message that asks whether a Slack account is the person's."""
+    """The message that asks a person to confirm that a Slack account is theirs."""
     text = (
         f"{visible(username, MAX_NAME)} of TaskHub at {hub_url} wants to be told here of approvals, and to decide them"
         f" here. If that is you, open this link within {hours} hours, signed in to TaskHub. Otherwise do nothing."
@@ -90,7 +91,7 @@ def confirmation(url: str, hours: int, username: str, hub_url: str) -> Written:
 
 
 def trial() -> Written:
-    """The message that somebody sends themselves as a test."""
+    """The test message that a person sends to themselves."""
     text = "A test of TaskHub: messages about approvals reach you here."
     return Written(text, [_section(text)])
 
@@ -161,7 +162,7 @@ def _approve(card: Shown) -> Block:
 
 
 def _button(action: str, words: str, value: str, style: str) -> Block:
-    # Ids of actions are the same in each card of a message: a block has an id of its own.
+    # The buttons of all cards have the same action ids, which only have to differ within a block.
     return {"type": "button", "action_id": action, "text": _plain(words), "value": value, "style": style}
 
 
@@ -188,5 +189,5 @@ def _plain(text: str, most: int = MAX_TEXT) -> dict[str, Any]:
 
 
 def _escaped(text: str) -> str:
-    """As Slack's API wants text that is no markup of its own."""
+    """The text with the three characters escaped that Slack's API takes for markup."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

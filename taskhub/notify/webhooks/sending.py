@@ -22,12 +22,12 @@ SECONDS: Final = 15.0
 MAX_ANSWER: Final = 4_096
 """Bytes of an answer that are read."""
 MAX_LATER: Final = 86_400.0
-"""The longest that a `Retry-After` is followed, in seconds."""
+"""The longest pause, in seconds. A `Retry-After` that asks for more counts as this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What is sent, and where. `number` counts the attempts to send it."""
+    """A message to a webhook, with the address. `number` is the number of this attempt to send it, from 1."""
 
     id: str
     body: str
@@ -38,7 +38,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of it. `problem` says in words why the message was not taken; empty if it was."""
+    """The outcome of sending a message. `problem` says in words why the message was not taken; empty if it was."""
 
     status: int | None = None
     text: str = ""
@@ -52,7 +52,7 @@ class Answer:
 
 
 class Sender:
-    """Sends from one event loop, each message by a connection of its own."""
+    """Sends messages, each over a connection of its own. For one event loop."""
 
     def __init__(self, agent: str) -> None:
         """`agent` is the value of the header `User-Agent`."""
@@ -60,7 +60,8 @@ class Sender:
         self._http: aiohttp.ClientSession | None = None
 
     async def send(self, message: Message) -> Answer:
-        """Send a message. Redirects are not followed. Raises nothing for what a receiver or the way to it does."""
+        """Send a message. Redirects are not followed. An error of the receiver or of the connection raises nothing: it
+        is in the answer."""
         now = int(time.time())
         headers = {
             "content-type": "application/json",
@@ -111,7 +112,7 @@ class Sender:
 
 
 async def _first(response: aiohttp.ClientResponse) -> bytes:
-    """The first bytes of an answer, `MAX_ANSWER` at most."""
+    """The first bytes of an answer, at most `MAX_ANSWER`."""
     found = bytearray()
     async for part in response.content.iter_any():
         found += part

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 
 def signature(secret: str, message_id: str, timestamp: int, body: str) -> str:
-    """The signature of a message; `secret` is as receivers have it, with `whsec_`."""
+    """The signature of a message. `secret` begins with `whsec_`, as receivers have it."""
     key = base64.b64decode(secret.removeprefix("whsec_"))
     signed = f"{message_id}.{timestamp}.{body}".encode()
     return "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()

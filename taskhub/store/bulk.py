@@ -1,4 +1,5 @@
-"""Inserts the generated history of a demo, bypassing the guards of tasks, and vacuums afterwards. For nothing else."""
+"""Inserts the generated history of a demo, bypassing the guards of tasks, and vacuums afterwards. Use it for nothing
+else."""
 
 from __future__ import annotations
 

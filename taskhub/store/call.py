@@ -39,7 +39,7 @@ def run(sql: bytes, params: Sequence[object], fetch: Callable[[Cursor], R], *, a
     try:
         return _run(sql, params, fetch, prepare)
     except Unavailable as error:
-        # Not after a timeout, with or without the loss of the connection: the statement would take as long again.
+        # Never after a timeout, even if the connection was lost too: the statement would take as long again.
         late = connection.connection is not None or isinstance(error.__cause__, Overdue)
         if connection.in_atomic_block or late or not (again or _undone(error.__cause__)):
             raise
@@ -48,9 +48,9 @@ def run(sql: bytes, params: Sequence[object], fetch: Callable[[Cursor], R], *, a
 
 
 def _undone(error: BaseException | None) -> bool:
-    """Whether the error proves that nothing was committed: Postgres sends it when it ends a session before or during a
-    statement, and would have answered a commit first. A pooler's error, which names no source function of Postgres,
-    proves nothing."""
+    """Whether the error proves that nothing was committed. Postgres sends this error when it ends a session before or
+    during a statement; after a commit it would have answered first. A pooler's error proves nothing: it names no source
+    function of Postgres."""
     if not isinstance(error, (psycopg.errors.AdminShutdown, psycopg.errors.IdleSessionTimeout)):
         return False
     return error.diag.source_function is not None
@@ -107,7 +107,7 @@ def raise_for(error: Exception) -> None:
         if not connection.in_atomic_block:
             connection.close()
         raise Unavailable(f"{room.ONLY_READS} Try again later.", retry_after=room.RETRY_SECONDS) from error
-    if lost or isinstance(error, InterfaceError):  # one that Django raises itself has no cause
+    if lost or isinstance(error, InterfaceError):  # an error that Django raises itself has no cause
         if not connection.in_atomic_block:
             connection.close()
         silent = isinstance(cause, (Overdue, psycopg.errors.ConnectionTimeout))

@@ -16,8 +16,9 @@ class ChoresFailed(Exception):
 
 
 def run_each(chores: Mapping[str, Callable[[], object]]) -> None:
-    """Run all chores in the order of the mapping, which has them by name. An exception of one is logged (in one line if
-    the database is away or too busy), and the next is run. Raises `ChoresFailed` at the end if any failed."""
+    """Run all chores, which the mapping has by name, in its order. If a chore raises an exception, that is logged (in
+    one line if the database is away or too busy), and the next chore is run. Raises `ChoresFailed` at the end if any
+    failed."""
     failed = []
     for name, chore in chores.items():
         try:

@@ -60,7 +60,8 @@ def note_unanswered() -> None:
 
 
 class Punctual(psycopg.Connection[Any]):
-    """A connection whose statements raise `Overdue` if there is no answer within `seconds`; `None` for no limit."""
+    """A connection whose statements raise `Overdue` if there is no answer within `seconds`. With `None` there is no
+    limit."""
 
     seconds: float | None = None
     overdue = False

@@ -18,7 +18,7 @@ SQL = Path(__file__).with_suffix(".sql")
 
 
 def add_foreign_keys(apps, schema_editor):
-    """Here, not after the last operation: what follows changes how they cascade."""
+    """Called here and not after the last operation, because later operations change how foreign keys cascade."""
     for statement in schema_editor.deferred_sql:
         schema_editor.execute(statement)
     schema_editor.deferred_sql.clear()

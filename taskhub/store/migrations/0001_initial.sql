@@ -9,15 +9,15 @@ ALTER TABLE rule_version ADD CONSTRAINT rule_version_rules_bounded
 ALTER TABLE permit ADD CONSTRAINT permit_digests_are_sha256
     CHECK ((octet_length(arguments_digest) = 32 AND octet_length(tool_digest) = 32) IS TRUE);
 
--- The toolkit's tables hold no token, code or secret in the clear, whatever a setting says.
+-- The tables of django-oauth-toolkit hold no token, code or secret in the clear, whatever its settings say.
 ALTER TABLE oauth2_provider_accesstoken ADD CONSTRAINT oauth_access_token_hashed CHECK (token = '');
 ALTER TABLE oauth2_provider_refreshtoken ADD CONSTRAINT oauth_refresh_token_hashed CHECK (token = '');
 ALTER TABLE oauth2_provider_grant ADD CONSTRAINT oauth_code_hashed CHECK (code ~ '^[0-9a-f]{64}$');
 ALTER TABLE oauth2_provider_application ADD CONSTRAINT oauth_secret_hashed
     CHECK (client_secret LIKE 'random\_sha256$%');
 
--- Django cascades in Python only, and a purge is one DELETE: what hangs on a task, a question or a session goes with
--- it; what only refers to one forgets it.
+-- Django cascades in Python only, but a purge is one DELETE. So foreign keys cascade here: a row that belongs to a
+-- task, a question or a session is deleted with it, and a row that only refers to one keeps a null in its place.
 DO $$
 DECLARE
     f record;
@@ -43,14 +43,14 @@ ALTER TABLE result_read ADD CONSTRAINT result_read_task FOREIGN KEY (task_id) RE
     ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
 CREATE INDEX task_rerun_of ON task (rerun_of_id) WHERE rerun_of_id IS NOT NULL;
 
--- Rows that live for seconds or as long as a stream, or that nobody misses after a crash.
+-- Tables whose rows live for seconds or as long as a stream, or may be lost in a crash.
 ALTER TABLE relay SET UNLOGGED;
 ALTER TABLE server_line SET UNLOGGED;
 ALTER TABLE interest SET UNLOGGED;
 ALTER TABLE timing SET UNLOGGED;
 
--- The audit log in parts, by id: an old one is written to a file and dropped, which no DELETE of millions could do.
--- The others are made as they are needed (event_part_turn).
+-- The audit log in parts, by id. An old part is written to a file and dropped, because a DELETE of millions of rows
+-- would take too long. Further parts are made as they are needed (event_part_turn).
 CREATE TABLE event (
     id bigint NOT NULL,
     tenant_id bigint,

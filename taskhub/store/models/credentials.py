@@ -26,7 +26,7 @@ class ServerOAuth(models.Model):
     """The scopes that the server wanted when it last refused a list, or the connection to read its lists; empty if
     none."""
     found = models.JSONField(default=dict, db_default={})
-    """What was found out about the authorization server (`records.Found`)."""
+    """The known facts about the authorization server (`records.Found`)."""
     registered = models.JSONField(default=dict, db_default={})
     """The client that the hub registered there by itself, for the next authorizations; empty if there is none."""
 
@@ -49,7 +49,7 @@ class ServerOAuth(models.Model):
 
 class ServerGrant(models.Model):
     """The tokens that an authorization server issued for a server: for a person, for a client, or, if both are null,
-    for all. Authorizing anew makes a new row, so that connections under the old one are not used any more."""
+    for everyone. A new authorization makes a new row, so that connections under the old one are not used any more."""
 
     server = models.ForeignKey(Server, models.CASCADE, related_name="grants", db_index=False)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, null=True)
@@ -60,7 +60,7 @@ class ServerGrant(models.Model):
     issuer = models.TextField(db_default="", blank=True)
     client_id = models.TextField(db_default="", blank=True)
     registered = models.JSONField(default=dict, db_default={})
-    """The client that the grant was issued to, if the hub had registered the client by itself: kept as long as the
+    """The client to which the grant was issued, if the hub had registered the client by itself. Kept as long as the
     grant."""
     scopes = models.TextField(db_default="", blank=True)
     access = models.BinaryField(null=True)
@@ -69,7 +69,7 @@ class ServerGrant(models.Model):
     version = models.IntegerField(db_default=0)
     """Grows with every change of the tokens, and when a process begins to refresh them."""
     refreshing_until = models.DateTimeField(null=True)
-    """Until this time one process alone may refresh the tokens; null if none does."""
+    """Until this time only one process may refresh the tokens; null if none does."""
     refresh_after = models.DateTimeField(null=True)
     """Before this time the authorization server does not want to be asked for new tokens; null if it named none."""
     granted_by = models.CharField(max_length=255, db_default="")
@@ -114,7 +114,7 @@ class GrantRequest(models.Model):
     issuer = models.TextField()
     client_id = models.TextField()
     registered = models.JSONField(default=dict, db_default={})
-    """The client, if the hub had registered it by itself."""
+    """The client of this authorization, if the hub had registered it by itself; else empty."""
     redirect_uri = models.TextField()
     scopes = models.TextField(db_default="", blank=True)
     back = models.CharField(max_length=200, db_default="", blank=True)

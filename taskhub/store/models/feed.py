@@ -4,8 +4,8 @@ from django.db import models
 
 
 class FeedConsumer(models.Model):
-    """Who reads the feed, and its place there: the position of the last event that it has looked at. The trigger
-    `feed_consumer_guard` refuses to move it back."""
+    """A consumer of the feed, and its place there: the position of the last event that it has read. The trigger
+    `feed_consumer_guard` refuses to move the place back."""
 
     name = models.CharField(max_length=32, primary_key=True)
     xid = models.BigIntegerField()

@@ -1,4 +1,4 @@
-"""The outbox: news for receivers outside of the hub, and where they go."""
+"""The outbox: notices for receivers outside of the hub, and the addresses of these receivers."""
 
 from typing import Final
 
@@ -15,26 +15,26 @@ _TO_PEOPLE: Final = ["apprise", "mail", "push", "slack"]
 
 
 class Webhook(models.Model):
-    """An address to which news is sent. Of the address and the secrets only `origin` is stored in the clear: the rest
-    of an address often is a secret too."""
+    """An address to which notices are sent. Only `origin` is stored in the clear, because the rest of the address often
+    is a secret too, as the signing secrets are."""
 
     tenant = models.ForeignKey(Tenant, models.CASCADE, related_name="+", db_index=False)
     name = models.CharField(max_length=64)
     sealed_url = models.BinaryField()
     origin = models.CharField(max_length=300)
     kinds = ArrayField(models.CharField(max_length=32))
-    """What is sent (`domain.notices.kinds`)."""
+    """The kinds of events that are sent (`domain.notices.kinds`)."""
     context = models.ForeignKey(AuthContext, models.CASCADE, null=True, related_name="+", db_index=False)
-    """The client whose news alone is sent."""
+    """The only client about which notices are sent; null for all."""
     sealed_secret = models.BinaryField()
     sealed_secret_before = models.BinaryField(null=True)
     before_until = models.DateTimeField(null=True)
-    """Until when the secret before signs too."""
+    """Until when messages are signed with the earlier secret too."""
     enabled = models.BooleanField(db_default=True)
     disabled_why = models.CharField(max_length=200, db_default="")
     failing_since = models.DateTimeField(null=True)
     problem = models.CharField(max_length=300, db_default="")
-    """Of one that does not answer: what came of the latest delivery."""
+    """The problem of the latest delivery, if the webhook does not answer; else empty."""
     made_at = models.DateTimeField(db_default=models.Func(function="clock_timestamp"))
 
     class Meta:
@@ -54,17 +54,17 @@ class Webhook(models.Model):
 
 
 class NoticeChoices(models.Model):
-    """What a person is told of, and when, on whichever channel. Gone with their membership."""
+    """Of what a person is told, and when; it holds for all channels. Deleted with their membership."""
 
     membership = models.OneToOneField(Membership, models.CASCADE, primary_key=True, related_name="+")
     kinds = ArrayField(models.CharField(max_length=32), db_default=[])
-    """What is sent (`domain.notices.kinds.PERSONAL`)."""
+    """The kinds of news that are sent (`domain.notices.kinds.PERSONAL`)."""
     pace = models.CharField(max_length=8, db_default="soon")
     daily_at = models.TimeField(null=True)
     quiet_from = models.TimeField(null=True)
     quiet_until = models.TimeField(null=True)
     zone = models.CharField(max_length=64, db_default="UTC")
-    """In which the times of day are meant, by its name in the IANA database."""
+    """The time zone of the times of day, by its name in the IANA database."""
 
     class Meta:
         db_table = "notice_choices"
@@ -85,20 +85,21 @@ class NoticeChoices(models.Model):
 
 
 class NoticeAddress(models.Model):
-    """Where a channel reaches a person; one of each channel."""
+    """The address at which a channel reaches a person. There is one for each channel."""
 
     choices = models.ForeignKey(NoticeChoices, models.CASCADE, related_name="+", db_index=False)
     channel = models.CharField(max_length=8)
-    """`domain.notices.channels`."""
+    """One of `domain.notices.channels`."""
     address = models.CharField(max_length=254, db_default="")
-    """Where messages go; empty until an address is confirmed. Of Apprise, a person's part is encrypted
-    (`domain.notices.targets`)."""
+    """The address to which messages go; empty until one is confirmed. An address for Apprise is encrypted where it is a
+    person's own (`domain.notices.targets`)."""
     pending = models.CharField(max_length=254, db_default="")
-    """The address that the person has still to confirm."""
+    """A new address that the person has not confirmed yet; empty for none."""
     name = models.CharField(max_length=100, db_default="")
-    """What the channel calls the person at that address, as it was when the link was sent; empty if it is not told."""
+    """The name that the channel gave the person at that address when the link was sent; empty if the channel gives
+    none."""
     sent_at = models.DateTimeField(null=True)
-    """When a message last left, other than one that asks to confirm an address."""
+    """When a message last left; messages that ask to confirm an address do not count."""
 
     class Meta:
         db_table = "notice_address"
@@ -113,21 +114,23 @@ class NoticeAddress(models.Model):
 
 
 class PushBrowser(models.Model):
-    """A browser of a person that is notified by web push. Gone with its session, if that ends before it is too old."""
+    """A browser of a person that is notified by web push. Deleted when its session ends, unless it ends by its age."""
 
     choices = models.ForeignKey(NoticeChoices, models.CASCADE, related_name="+")
     digest = models.BinaryField(max_length=32)
-    """SHA-256 of the address that the browser gave."""
+    """The SHA-256 of the address of the push service that the browser gave."""
     sealed = models.BinaryField()
-    """That address with the browser's keys, encrypted."""
+    """The same address and the browser's keys, encrypted."""
     session = models.CharField(max_length=64)
-    """The key of the `sign_in` in which it was subscribed. No foreign key: a session that is too old is purged."""
+    """The key of the `sign_in` in which the browser was added. It is no foreign key, because sign-ins that are too old
+    are purged."""
     label = models.CharField(max_length=64)
     host = models.CharField(max_length=255)
     made_at = models.DateTimeField(db_default=models.Func(function="clock_timestamp"))
     used_at = models.DateTimeField(null=True)
     last_message = models.CharField(max_length=40, db_default="")
-    """The message that its push service took last. A person's messages on a channel follow each other."""
+    """The id of the message that the push service of this browser took last. Messages to a person on a channel are sent
+    one after the other."""
 
     class Meta:
         db_table = "push_browser"
@@ -139,33 +142,36 @@ class PushBrowser(models.Model):
 
 
 class Notice(models.Model):
-    """News of one event for one receiver: a webhook, or a person. An event makes one notice for a receiver at most.
+    """News of one event for one receiver: a webhook, or a person. An event makes at most one notice for a receiver and
+    channel.
 
-    `attempts` counts the deliveries that were begun; what a delivery came to is stored under its number, so that one
-    whose lease was lost changes nothing. A delivery is *early* if it is made before the plan had it due, since the
-    webhook answers again: one that fails uses up none of the plan's."""
+    `attempts` counts the deliveries that were begun. The outcome of a delivery is stored under its number, so that a
+    delivery whose lease was lost changes nothing. A delivery is *early* if it is made before its planned time, because
+    the webhook answers again. An early delivery that fails leaves the plan as it is.
+    """
 
     public_id = models.CharField(max_length=40)
     tenant = models.ForeignKey(Tenant, models.CASCADE, related_name="+", db_index=False)
     event_id = models.BigIntegerField(null=True)
-    """Empty for a test. No foreign key: parts of the log are archived."""
+    """The event's id; null for a test. It is no foreign key, because parts of the audit log are archived."""
     kind = models.CharField(max_length=32)
     channel = models.CharField(max_length=8)
     webhook = models.ForeignKey(Webhook, models.CASCADE, null=True, related_name="+", db_index=False)
     user = models.ForeignKey(User, models.CASCADE, null=True, related_name="+", db_index=False)
     body = models.TextField()
     message = models.CharField(max_length=40, db_default="")
-    """The id of the message to a person that this notice is in, the same for all that were gathered in it; empty
-    before."""
+    """The id of the message to a person that has this notice; all notices of the message have the same. Empty until
+    there is such a message."""
     state = models.CharField(max_length=8, db_default="due")
     due_at = models.DateTimeField(db_default=models.Func(function="clock_timestamp"))
     planned_at = models.DateTimeField(null=True)
-    """When the plan has it due, after a delivery that failed; `due_at` is before that for an early one."""
+    """The planned time of the next delivery, after one that failed. `due_at` is earlier than this for an early
+    delivery."""
     early_at = models.DateTimeField(null=True)
-    """Before this there is no early delivery; empty if there is none before `planned_at`."""
+    """The time before which there is no early delivery; null if there is none before `planned_at`."""
     attempts = models.IntegerField(db_default=0)
     failures = models.IntegerField(db_default=0)
-    """Deliveries of the plan that failed."""
+    """How many planned deliveries have failed."""
     early_failures = models.IntegerField(db_default=0)
     lease_until = models.DateTimeField(null=True)
     problem = models.CharField(max_length=300, db_default="")
@@ -213,7 +219,7 @@ class Notice(models.Model):
 
 
 class Delivery(models.Model):
-    """One attempt to deliver a notice. Without `ended_at` it is under way, or its worker was lost."""
+    """One attempt to deliver a notice. As long as `ended_at` is null it is under way, or its worker was lost."""
 
     notice = models.ForeignKey(Notice, models.CASCADE, related_name="+", db_index=False)
     number = models.IntegerField()
@@ -221,7 +227,7 @@ class Delivery(models.Model):
     ended_at = models.DateTimeField(null=True)
     status = models.IntegerField(null=True)
     answer = models.CharField(max_length=500, db_default="")
-    """The first characters of what the receiver answered."""
+    """The beginning of the receiver's answer."""
     problem = models.CharField(max_length=300, db_default="")
 
     class Meta:
@@ -238,28 +244,30 @@ class Delivery(models.Model):
 
 
 class SlackMessage(models.Model):
-    """A message in Slack with approvals, stored before it is posted: a click may come before the answer to that does.
+    """A message in Slack with approvals. It is stored before it is posted, because a click may come before Slack's
+    answer.
 
-    `changes` counts what changed since; what was drawn is stored with the count that it knew of, so that a change
-    meanwhile is drawn too."""
+    `changes` counts what has changed since the message was posted. Drawing the message again stores the count that was
+    drawn, so that a change meanwhile is not lost.
+    """
 
     notice = models.OneToOneField(Notice, models.CASCADE, primary_key=True, related_name="+")
-    """The first that is told in it."""
+    """The first notice in the message."""
     public_id = models.CharField(max_length=40)
-    """`Notice.message` of all that are told in it."""
+    """`Notice.message` of all notices in the message."""
     conversation = models.CharField(max_length=32, db_default="")
     ts = models.CharField(max_length=32, db_default="")
-    """Where Slack has it; both empty until it is posted."""
+    """With `conversation`, the place of the message in Slack; both are empty until it is posted."""
     more = models.IntegerField(db_default=0)
-    """Approvals that it tells of besides its cards, as a number."""
+    """How many approvals the message mentions besides its cards."""
     shown = models.CharField(max_length=64, db_default="")
-    """The SHA-256 of it as it was posted or last drawn anew."""
+    """The SHA-256 of the message as it was posted or last drawn."""
     changes = models.IntegerField(db_default=0)
     look_at = models.DateTimeField(null=True)
-    """When it is looked at whether it has to be drawn anew, or the end of the lease of a worker that does; null while
-    nothing has changed."""
+    """When a worker shall check whether the message has to be drawn again; while a worker does that, the end of its
+    lease. Null while nothing has changed."""
     tries = models.IntegerField(db_default=0)
-    """How often drawing it anew has failed since something changed."""
+    """How often drawing the message has failed since something changed."""
 
     class Meta:
         db_table = "slack_message"
@@ -285,9 +293,9 @@ class SlackCard(models.Model):
     message = models.ForeignKey(SlackMessage, models.CASCADE, related_name="+", db_index=False)
     question = models.ForeignKey(Question, models.CASCADE, related_name="+", db_index=False)
     call_digest = models.CharField(max_length=64)
-    """That of the question when the card was written: what the person decides by it."""
+    """The digest of the call when the card was written, which the person decides on."""
     refused = models.CharField(max_length=500, db_default="")
-    """Why a click was refused, after which the card has no buttons; empty if none was."""
+    """Why a click on the card was refused; it has no buttons since. Empty if none was refused."""
 
     class Meta:
         db_table = "slack_card"

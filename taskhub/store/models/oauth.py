@@ -34,8 +34,8 @@ class Consent(models.Model):
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE)
     scopes = ArrayField(models.CharField(max_length=64))
     targets = ArrayField(models.CharField(max_length=300), default=list)
-    """Hosts to which the application has redirected this person. For any other host the person is asked again, because
-    a program that is known by its metadata document can change its redirect URIs at any time."""
+    """The hosts to which the application has redirected this person. Before it redirects to another host, the person is
+    asked again, because a program that is known by its metadata document can change its redirect URIs at any time."""
     created_at = models.DateTimeField(db_default=Now())
     updated_at = models.DateTimeField(db_default=Now())
 
@@ -51,8 +51,9 @@ class Consent(models.Model):
 
 
 class TokenFamily(models.Model):
-    """One sign-in of a person by a program: the authorization code that was redeemed, and the scopes. All tokens of the
-    sign-in, however often refreshed, have this `family` (`token_family`) in django-oauth-toolkit's tables."""
+    """One sign-in of a person in a program. `code_checksum` is that of the authorization code that began it, and
+    `scopes` is what it allows. Every token of the sign-in, also after refreshes, has the value of `family` as
+    `token_family` in django-oauth-toolkit's tables."""
 
     family = models.UUIDField(unique=True)
     registration = models.ForeignKey("oauth2_provider.Application", models.CASCADE, related_name="families")

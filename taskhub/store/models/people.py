@@ -56,13 +56,14 @@ class Membership(models.Model):
 
 
 class NewsRead(models.Model):
-    """How far a person has read what reached them: the events of all transactions below a position, but for those that
-    were still open then. Gone with their membership."""
+    """How far a person has read their news: all events of transactions below the position `below`, except those in
+    `still_open`. Deleted with their membership."""
 
     membership = models.OneToOneField(Membership, models.CASCADE, primary_key=True, related_name="+")
     below = models.BigIntegerField()
     still_open = ArrayField(models.BigIntegerField(), db_default=[])
-    """The positions of transactions below it that were open: their events are not read yet."""
+    """The positions of transactions below `below` that had not ended when the person read: their events count as
+    unread."""
 
     class Meta:
         db_table = "news_read"
@@ -72,12 +73,12 @@ class NewsRead(models.Model):
 
 
 class Absence(models.Model):
-    """Until when a person is away, and who stands in for them. Gone with their membership, or when they are back."""
+    """Until when a person is away, and who decides for them. Deleted with their membership, or when they are back."""
 
     membership = models.OneToOneField(Membership, models.CASCADE, primary_key=True, related_name="+")
     until = models.DateTimeField()
     deputy = models.ForeignKey(Membership, models.SET_NULL, null=True, related_name="+")
-    """Of the same tenant; null for nobody."""
+    """The deputy, who is of the same tenant; null for none."""
     named_at = models.DateTimeField(db_default=models.Func(function="clock_timestamp"))
     """When this deputy was named for this absence. A trigger sets it."""
 
@@ -94,8 +95,8 @@ class Absence(models.Model):
 
 
 class SignIn(AbstractBaseSession):
-    """A browser's Django session. Its key is the SHA-256 of the cookie's value. `user` is the person who signed in,
-    or has typed the password and not yet a code; triggers delete the row when this person loses access."""
+    """A browser's Django session. Its key is the SHA-256 of the cookie's value. `user` is the person who signed in, or
+    who has typed the password and still has to type a code. Triggers delete the row when this person loses access."""
 
     session_key = models.CharField(max_length=64, primary_key=True, db_column="digest")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, null=True)
@@ -116,13 +117,14 @@ class SignIn(AbstractBaseSession):
 
 
 class CodeUse(models.Model):
-    """What is remembered of the codes that a person has typed for their second factor, which `allauth.mfa` has."""
+    """What is known of the codes that a person has typed for their second factor. The factor itself is in a table of
+    `allauth.mfa`."""
 
     user = models.OneToOneField(settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True)
     step = models.BigIntegerField(db_default=0)
-    """The latest 30 seconds, counted from 1970, of which a code was used. It never goes back."""
+    """The newest step of 30 seconds, counted from 1970, whose code was used. It never goes back."""
     tries = models.IntegerField(db_default=0)
-    """Codes that were tried since `tries_since`, none of them right."""
+    """How many wrong codes were typed since `tries_since`."""
     tries_since = models.DateTimeField(db_default=Now())
 
     class Meta:

@@ -51,7 +51,7 @@ class Bypass(models.Model):
     ends_at = models.DateTimeField()
     """The bypass is over then, whether or not its end is recorded."""
     ended_at = models.DateTimeField(null=True)
-    """When somebody ended the bypass; or `ends_at`, once that has passed and was recorded."""
+    """When the bypass ended: when somebody ended it, or `ends_at`, once that has passed and was recorded."""
 
     class Meta:
         db_table = "bypass"
@@ -73,8 +73,8 @@ class Bypass(models.Model):
 
 
 class DismissedProposal(models.Model):
-    """A proposal to let calls of a client run that a rule asks about (`domain.rules.proposals`), which somebody did not
-    want. `approved`: how many approvals it had then."""
+    """A proposal to let calls of a client run (`domain.rules.proposals`) that somebody dismissed. `approved`: how many
+    approvals it had then."""
 
     tenant = models.ForeignKey(Tenant, models.PROTECT, related_name="+", db_index=False)
     rule = models.CharField(max_length=MAX_NAME)

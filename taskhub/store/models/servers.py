@@ -21,14 +21,14 @@ class Server(models.Model):
     name = models.CharField(max_length=64)
     transport = models.CharField(max_length=8)
     target = models.TextField()
-    """The address or command without secrets, for display. If it has secrets, `sealed_target` is the whole,
+    """The address or command without secrets, for display. If it has secrets, `sealed_target` is the complete one,
     encrypted."""
     sealed_target = models.BinaryField(null=True)
     credentials = models.BinaryField(null=True)
     headers = models.JSONField(default=dict, db_default={})
-    """Headers for every request to an HTTP server: by name the encrypted value."""
+    """Headers for every request to an HTTP server: encrypted values, by name."""
     environment = models.JSONField(default=dict, db_default={})
-    """Variables of a command: by name the encrypted value."""
+    """Variables of a command: encrypted values, by name."""
     directory = models.TextField(db_default="", blank=True)
     """The working directory of a command; empty for the worker's own."""
     own_process = models.BooleanField(db_default=False)
@@ -143,10 +143,10 @@ class Tool(models.Model):
     changed_at = models.DateTimeField(db_default=Now())
     gone_at = models.DateTimeField(null=True)
     confirmed_digest = models.CharField(max_length=64, db_default="", blank=True)
-    """The digest of the definition that somebody confirmed last; empty where nobody has confirmed any."""
+    """The digest of the definition that somebody confirmed last; empty if nobody has confirmed one."""
     confirmed_at = models.DateTimeField(null=True)
     confirmed_by = models.CharField(max_length=255, db_default="", blank=True)
-    """Who confirmed it; empty if the definition was in the first listing of the server."""
+    """Who confirmed that definition; empty if it was in the first listing of the server."""
 
     enabled = models.BooleanField(db_default=True)
     policy_mode = models.CharField(max_length=8, null=True)
@@ -183,8 +183,7 @@ class Tool(models.Model):
 
 
 class ToolVersion(models.Model):
-    """A definition that a tool has, or had. There is one row for each digest: a definition that comes back is its
-    version again."""
+    """A definition that a tool has or had. There is one row for each digest, also if a definition comes back."""
 
     tool = models.ForeignKey(Tool, models.CASCADE, related_name="versions")
     number = models.IntegerField()

@@ -77,11 +77,12 @@ class Stream(models.Model):
 
 class Outbound(models.Model):
     """A request of the hub to a client: a question, a step to its answer, or (`page`) a request to open the page where
-    people answer it. It is sent on one stream at a time; when that stream has ended, it is sent again on another, under
+    people answer it. It is sent on one stream at a time. When that stream has ended, it is sent again on another, under
     the same id.
 
-    A request to open a page that was part of a round is `offered`, and has no stream. One that was sent in a session,
-    and accepted, stays `accepted` until the client is told that the question is closed."""
+    A request to open a page that was part of a round is `offered`, and has no stream. A request that was sent in a
+    session and accepted stays `accepted` until the client is told that the question is closed.
+    """
 
     task = models.ForeignKey("store.Task", models.CASCADE)
     question = models.ForeignKey("store.Question", models.CASCADE, db_index=False)

@@ -30,11 +30,12 @@ class Task(models.Model):
     tool_digest = models.BinaryField(max_length=32, null=True)
     answers = models.JSONField(null=True)
     decided = models.JSONField(null=True)
-    """What the rules said of the call (`core.rules.Verdict`) when they were last evaluated; null where the tenant had
-    none."""
+    """The verdict of the rules on the call (`core.rules.Verdict`) when they were last evaluated; null if the tenant had
+    no rules."""
 
     edited = JsonText(null=True)
-    """What people approved instead of `arguments`, which stay as the client sent them (`domain.tasks.edits`)."""
+    """The arguments that people approved in place of `arguments`, which stay as the client sent them
+    (`domain.tasks.edits`)."""
 
     state = models.CharField(max_length=16, db_default="queued")
     message = models.CharField(max_length=1024, db_default="")
@@ -205,10 +206,10 @@ class Question(models.Model):
     definition = JsonText(null=True)
     definition_digest = models.BinaryField(max_length=32, null=True)
     call_digest = models.BinaryField(max_length=32, null=True)
-    """Of an approval: the digest of everything that people approve (`th_call_digest`)."""
+    """For an approval: the digest of everything that people approve (`th_call_digest`)."""
     alike = models.BinaryField(max_length=32, null=True)
-    """The same for approvals that people may decide together (`th_alike`), so that lists find them without their tasks;
-    null for any other question."""
+    """A value that is the same for approvals that people may decide together (`th_alike`), so that lists find them
+    without their tasks. Null for any other question."""
     audience = models.CharField(max_length=8)
     group = models.CharField(max_length=64, db_default="")
     quorum = models.IntegerField(db_default=1)
@@ -218,23 +219,25 @@ class Question(models.Model):
     error = models.TextField(null=True)
     opened_at = models.DateTimeField(db_default=Now())
     called_at = models.DateTimeField(null=True)
-    """Of an approval: when its task was created, so that lists of questions need no join with tasks (`th_barred`)."""
+    """For an approval: when its task was created, so that lists of questions need no join with tasks (`th_barred`)."""
     closed_at = models.DateTimeField(null=True)
     due_at = models.DateTimeField(null=True)
     remind_at = models.DateTimeField(null=True)
-    """Of an approval: when people are reminded of it if they have not decided (`core.rules.Rule.remind_minutes`)."""
+    """For an approval: when people are reminded, if they have not decided (`core.rules.Rule.remind_minutes`)."""
     reminded_at = models.DateTimeField(null=True)
     handed_to = models.ForeignKey("auth.User", models.SET_NULL, null=True, related_name="+", db_index=False)
     handed_group = models.CharField(max_length=64, db_default="")
-    """The person or group to whom `handed_by` handed it over, while it is open; others may still answer it."""
+    """The group to which `handed_by` handed the question over, or in `handed_to` the person, while the question is
+    open. Others may still answer it."""
     handed_by = models.ForeignKey("auth.User", models.SET_NULL, null=True, related_name="+", db_index=False)
     about = models.ForeignKey("self", models.CASCADE, null=True, related_name="+", db_index=False)
-    """Of a question that an approver asks the requester: the approval that it is about (`question_about_guard`). It
-    closes with that. Null for any other question."""
+    """The approval that this question is about, if an approver asks the requester (`question_about_guard`). The
+    question closes with the approval. Null for any other question."""
     asked_by = models.ForeignKey("auth.User", models.SET_NULL, null=True, related_name="+", db_index=False)
-    """The approver who asked it."""
+    """The approver who asks the requester."""
     person = models.ForeignKey("auth.User", models.SET_NULL, null=True, related_name="+", db_index=False)
-    """The only person who may answer it in the console: who signed in the program. Null if the client is asked."""
+    """The only person who may answer the question in the console: the one who signed in the program. Null if the client
+    is asked."""
 
     class Meta:
         db_table = "question"
@@ -333,8 +336,8 @@ class OutcomeCheck(models.Model):
 
 
 class Preview(models.Model):
-    """What the preview of a call showed the people who are asked about it (`domain.tasks.previews`). Until `ended_at`
-    nobody can approve; from then on nothing changes. `tries` and `next_at` are as in `OutcomeCheck`."""
+    """The preview of a call, as the people who are asked about the call see it (`domain.tasks.previews`). Nobody can
+    approve before `ended_at`. After that nothing changes. `tries` and `next_at` are as in `OutcomeCheck`."""
 
     question = models.OneToOneField(Question, models.CASCADE, primary_key=True, related_name="preview")
     tool_name = models.CharField(max_length=160, db_default="")
@@ -345,7 +348,7 @@ class Preview(models.Model):
     text = models.TextField(null=True)
     """The answer as text; `None` if there was none, and then `problem` says why."""
     left_out = models.IntegerField(db_default=0)
-    """Characters of the answer that were not kept."""
+    """How many characters of the answer were not kept."""
     is_error = models.BooleanField(db_default=False)
     problem = models.TextField(db_default="")
     digest = models.BinaryField(max_length=32, null=True)
@@ -377,7 +380,7 @@ class Decision(models.Model):
     actor = models.CharField(max_length=255)
     user = models.ForeignKey("auth.User", models.SET_NULL, null=True)
     for_user = models.ForeignKey("auth.User", models.SET_NULL, null=True, related_name="+", db_index=False)
-    """Whose deputy `user` was in this decision; null where they decided for themselves. It is the vote of both."""
+    """The person who was away, if `user` decided as their deputy; else null. The decision is the one vote of both."""
     context = models.ForeignKey(AuthContext, models.SET_NULL, null=True)
     verdict = models.CharField(max_length=16)
     reason = models.CharField(max_length=1024, db_default="")
@@ -386,12 +389,12 @@ class Decision(models.Model):
     preview_digest = models.BinaryField(max_length=32, null=True)
     """The digest of the preview that was shown with the call; null if there was none."""
     second_factor = models.CharField(max_length=16, db_default="")
-    """The kind of second factor that the person who approved confirmed, `totp` or `recovery_codes`, where the rule
-    wants one."""
+    """The kind of second factor with which the approval was confirmed, `totp` or `recovery_codes`; empty if the rule
+    wants none."""
     door = models.CharField(max_length=8)
     at = models.DateTimeField(db_default=Now())
     undo_until = models.DateTimeField(null=True)
-    """Until when the person may undo it; until then no worker takes the task. Null if it cannot be undone."""
+    """Until when the person may undo the decision; until then no worker takes the task. Null if it cannot be undone."""
 
     class Meta:
         db_table = "decision"
@@ -424,7 +427,7 @@ class Decision(models.Model):
 
 
 class Attempt(models.Model):
-    """One run of a task by one worker; `number` is the lease epoch it ran under."""
+    """One run of a task by one worker. `number` is the lease epoch of the run."""
 
     task = models.ForeignKey(Task, models.CASCADE, related_name="attempts", db_index=False)
     number = models.IntegerField()

@@ -63,8 +63,8 @@ class UpstreamSession(models.Model):
 
 
 class ServerLine(models.Model):
-    """A line that a command wrote to its standard error, or to its output besides messages. The newest of each server
-    are kept. The table is UNLOGGED: it may be lost in a crash of the database."""
+    """A line that a command wrote to its standard error, or among its messages to standard output. The newest lines of
+    each server are kept. The table is UNLOGGED: it may be lost in a crash of the database."""
 
     server = models.ForeignKey(Server, models.CASCADE, db_index=False)
     worker = models.CharField(max_length=128)

@@ -148,9 +148,9 @@ BEGIN
     RAISE EXCEPTION 'server % is removed and stays as it is', OLD.name USING ERRCODE = 'TH010';
 END $$;
 
--- A closed question never changes, but that an approval is open again if the decision on it is undone in time and no
--- worker has taken its task. Of an open one, the params and the tool's definition never change, and the audience
--- changes only from the client to people.
+-- A closed question never changes. The exception is an approval, which is open again if the decision on it is undone in
+-- time and no worker has taken its task. The params and the tool's definition of an open question never change, and its
+-- audience changes only from the client to people.
 CREATE OR REPLACE FUNCTION question_guard() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF OLD.state <> 'open' AND NOT (
@@ -175,7 +175,7 @@ BEGIN
     RETURN NEW;
 END $$;
 
--- What an approver asks the requester is about an open approval of the same task.
+-- A question that an approver asks the requester is about an open approval of the same task.
 CREATE OR REPLACE FUNCTION question_about_guard() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM question q WHERE q.id = NEW.about_id AND q.task_id = NEW.task_id
@@ -185,7 +185,8 @@ BEGIN
     RETURN NEW;
 END $$;
 
--- It is closed with that approval, whatever closed it: so no client is asked about a call that is decided.
+-- A question to the requester is closed with its approval, whatever closes that. So no client is asked about a call
+-- that is decided.
 CREATE OR REPLACE FUNCTION question_closes_asked_back() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE question SET state = 'superseded', closed_at = NEW.closed_at
@@ -246,7 +247,7 @@ BEGIN
     RETURN OLD;
 END $$;
 
--- Rows that belong to a task are deleted with it and never alone.
+-- Questions, deferred calls and previews are deleted with the task or question to which they belong, and never alone.
 CREATE OR REPLACE FUNCTION goes_with_its_parent() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_TABLE_NAME = 'preview'
@@ -276,8 +277,8 @@ BEGIN
     RETURN NEW;
 END $$;
 
--- At commit, a live task has a lease without end if and only if its call is deferred, because polls end such a task,
--- and nothing else would.
+-- At commit, a live task has a lease without end if and only if its call is deferred, because nothing but its polls
+-- ends a task with such a lease.
 CREATE OR REPLACE FUNCTION deferred_check() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     subject bigint;
@@ -320,7 +321,7 @@ BEGIN
     RETURN NEW;
 END $$;
 
--- The same for somebody who may sign in again.
+-- The same for somebody who was disabled and may sign in again.
 CREATE OR REPLACE FUNCTION auth_user_granted() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE membership SET granted_at = clock_timestamp() WHERE user_id = NEW.id;
@@ -378,8 +379,8 @@ BEGIN
     RETURN NEW;
 END $$;
 
--- A person has one vote on a question, their own or that of their deputy, and who decides as a deputy has been named by
--- somebody who is away. The locks let two decisions, and a decision and a return, follow each other.
+-- A person has one vote on a question, their own or that of their deputy. Whoever decides as a deputy has been named by
+-- somebody who is away. The locks make two decisions wait for each other, and a decision and the return of that person.
 CREATE OR REPLACE FUNCTION decision_of_deputy() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM FROM question WHERE id = NEW.question_id FOR NO KEY UPDATE;
@@ -402,7 +403,8 @@ BEGIN
     RETURN NEW;
 END $$;
 
--- A deputy is of the same tenant, and was named when they were: for another absence, again.
+-- A deputy is of the same tenant. `named_at` is when this deputy was named for this absence: a new absence, or another
+-- deputy, sets it anew.
 CREATE OR REPLACE FUNCTION absence_guard() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF NEW.deputy_id IS NOT NULL AND NOT EXISTS (
@@ -426,7 +428,7 @@ BEGIN
 END $$;
 
 -- A permit changes once, when it is redeemed, and only before it expires; it can be deleted only after it has expired.
--- So whoever holds one cannot use it twice, whatever program asks.
+-- So nobody can use a permit twice, by whatever program.
 CREATE OR REPLACE FUNCTION permit_guard() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_OP = 'DELETE' THEN
@@ -468,7 +470,7 @@ BEGIN
     RETURN NEW;
 END $$;
 
--- A consumer of the feed goes forward only: further back it would do everything twice.
+-- A consumer of the feed only goes forward: if it went back, it would do everything twice.
 CREATE OR REPLACE FUNCTION feed_consumer_guard() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF (NEW.xid, NEW.event_id) < (OLD.xid, OLD.event_id) THEN

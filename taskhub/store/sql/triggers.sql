@@ -34,7 +34,7 @@ CREATE TRIGGER question_closes_asked_back AFTER UPDATE ON question FOR EACH ROW
     WHEN (OLD.kind = 'approval' AND OLD.closed_at IS NULL AND NEW.closed_at IS NOT NULL)
     EXECUTE FUNCTION question_closes_asked_back();
 
--- For deferred calls alone (domain/tasks/deferred.sql); for all others no function is called.
+-- Only for deferred calls (domain/tasks/deferred.sql): an update of any other task calls no function.
 CREATE TRIGGER deferred_follows AFTER UPDATE ON task FOR EACH ROW
     WHEN (OLD.lease_until = 'infinity' AND (OLD.lease_until IS DISTINCT FROM NEW.lease_until OR OLD.state <> NEW.state
           OR OLD.cancel_requested_at IS DISTINCT FROM NEW.cancel_requested_at))
@@ -147,7 +147,8 @@ CREATE TRIGGER membership_granted BEFORE UPDATE ON membership
                        IS DISTINCT FROM (NEW.role, NEW.groups, NEW.tenant_id, NEW.user_id))
     EXECUTE FUNCTION membership_granted();
 
--- Fires when the column is set, even to the same value: somebody may set another password while one is still due.
+-- Fires when the column is set, even to the same value, because a password may be set again before the person has
+-- changed it.
 CREATE TRIGGER membership_password_given BEFORE UPDATE OF password_due ON membership
     FOR EACH ROW WHEN (NEW.password_due) EXECUTE FUNCTION membership_granted();
 

@@ -59,7 +59,7 @@ class Embedded:
         owner = self.database.stat().st_uid
         place = self.directory() if self.running() else None
         if place is not None and not is_private(place, owner):
-            self.stop()  # an older TaskHub left the server running with a socket that other users can reach
+            self.stop()  # an older TaskHub left the server running, with a socket that other users can reach
             place = None
         if place is None:
             place = self._launch(owner, waits)

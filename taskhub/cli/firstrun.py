@@ -41,9 +41,12 @@ def read_credentials(data_dir: Path) -> dict[str, object]:
 
 
 def make_people(data_dir: Path, url: str) -> dict[str, object]:
-    """Create one person per role and tokens for two agents, and write them to `credentials.json` (mode 0600). If the
-    file exists, only its URL is updated. If the file is gone but there are people, it is written with new tokens and
-    without passwords, which cannot be recovered. Returns the contents of the file."""
+    """Create one person per role and tokens for two agents, and write them to `credentials.json` (mode 0600). Returns
+    the contents of the file.
+
+    If the file exists, only its URL is updated. If the file is gone but there are people, it is written with new tokens
+    and without passwords, which cannot be recovered.
+    """
     path = credentials_file(data_dir)
     known = read_credentials(data_dir)
     if known:

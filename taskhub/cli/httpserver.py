@@ -13,14 +13,14 @@ from taskhub.protocol.envelope import refusal
 
 HEADER_SECONDS = 10.0
 TAKE_SECONDS = 60.0
-"""A connection is closed if its peer reads nothing of a response for so many seconds, because the response is kept in
+"""Seconds. A connection is closed if its peer reads nothing of a response for so long, because the response is kept in
 memory."""
 MAX_HEAD: Final = 65_536
 """The most bytes of request line and headers, or of the trailers after a body."""
 
 _HELD_MOST: Final = 16_384
-"""A write of at most so many bytes is held back to be joined with the next one. A larger one is sent at once, because
-joining copies it."""
+"""Bytes. A write of at most this size is held back to be joined with the next one. A larger one is sent at once,
+because joining copies it."""
 
 _WHY: Final = refusal("Too many or too large headers")
 _TOO_LARGE: Final = b"\r\n".join(
@@ -81,7 +81,7 @@ class BoundedHttp(HttpToolsProtocol):
     """The timer of the next check whether the peer has read something."""
     _head = 0
     """The bytes since the last complete head or piece of a body, which all belong to an incomplete head. They are
-    counted for each piece that arrives, because counting at each header would slow down every request."""
+    counted as they arrive, because counting at each header would slow down every request."""
 
     @property
     def asking(self) -> bool:

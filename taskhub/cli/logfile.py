@@ -15,7 +15,7 @@ from taskhub.lib.signs import spelled
 MAX_BYTES: Final = 20 * 2**20
 """Above this size the file is copied over `taskhub.log.1` and emptied."""
 TOLD_LINES: Final = 10
-"""How many of its last lines are printed when a part ends by itself."""
+"""How many of the file's last lines are printed when a part ends by itself."""
 _TOLD_BYTES: Final = 8_192
 
 

@@ -84,8 +84,8 @@ class Client:
         heard: Heard,
     ) -> dict[str, Any]:
         """The tool's result or a task handle. Calling again with the same `key` finds the same task. If the hub answers
-        with a stream, `waiting` is called once, with the task's id if that is known, and `heard` with each
-        notification."""
+        with a stream, `waiting` is called once, with the task's id or `None` if that is not known, and `heard` with
+        each notification."""
         params = {"name": tool["name"], "arguments": arguments, "_meta": {IDEMPOTENCY_KEY: key}}
         headers = dict(_mirrored(tool.get("inputSchema", {}), arguments))
         return self.request("tools/call", params, tool["name"], headers=headers, waiting=waiting, heard=heard)

@@ -30,9 +30,9 @@ def read_file(path: str, *, way: str = "", name: str = "") -> ServersFile:
 
 
 def values_for(file: ServersFile, path: str | None) -> dict[str, str]:
-    """A value for each placeholder of the file: from the file at `path` with lines `NAME=VALUE`, else as typed at a
-    terminal, else its default. Never from the environment, which may contain secrets of other programs. Raises
-    `CommandError`, which names the placeholders that need a value and have none."""
+    """A value for each placeholder of the file. It is taken from the file at `path`, which has lines `NAME=VALUE`; else
+    typed at a terminal; else it is the placeholder's default. It never comes from the environment, which may contain
+    secrets of other programs. Raises `CommandError`, which names the placeholders that need a value and have none."""
     values = {} if path is None else _lines(path)
     lacking = [placeholder for placeholder in file.placeholders if placeholder.key not in values]
     if path != "-" and sys.stdin is not None and sys.stdin.isatty():
@@ -99,8 +99,8 @@ class NoFile(OSError):
 
 
 def bytes_of(path: Path, most: int, *, regular: bool = True) -> bytes:
-    """The content of the file. Raises `NoFile` if it must be a regular file and is not, another `OSError`, or
-    `ValueError` for more than `most` bytes. `problem_of` describes each of these errors."""
+    """The content of the file, which with `regular` must be a regular file. Raises `NoFile` if it is not, another
+    `OSError`, or `ValueError` for more than `most` bytes. `problem_of` describes each of these errors."""
     # Without O_NONBLOCK, opening a pipe would wait for ever if nobody writes to it.
     opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (os.O_NONBLOCK if regular else 0))
     try:

@@ -94,7 +94,7 @@ def oauth_facts(server_id: int) -> dict[str, Any]:
 
 
 def authorized(row: SyncedServer) -> Target:
-    """The target of a server, with the token of the server's own grant if that is valid."""
+    """The target of a server. If the server has a grant of its own that is valid, the target has that grant's token."""
     target = Target.of(row)
     if not row.oauth:
         return target

@@ -14,9 +14,9 @@ FOLDERS: Final = ("taskhub", "templates", "static")
 
 
 def follow_changes(changed: Callable[[str, bool], None]) -> None:
-    """Call `changed`, from a thread, with each changed file, and whether both web and workers use it (Python and
-    statements) or only the web server (all other files). Changed functions and tables need a migration, which
-    only a new start of `up` makes."""
+    """Call `changed(file, everywhere)`, from a thread, for each file that changes. `everywhere`: whether both web and
+    workers use the file (Python and statements), and not only the web server. Changed functions and tables need a
+    migration, which only a new start of `up` makes."""
     try:
         from watchfiles import DefaultFilter, watch
     except ImportError:

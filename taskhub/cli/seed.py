@@ -37,8 +37,9 @@ WAIT_SECONDS = 20.0
 
 
 def seed() -> int:
-    """Create the tasks of `STORY` that do not exist yet, and return how many it has. Raises `Refused` if the demo
-    server's tools are not listed within `WAIT_SECONDS`, for example because no worker runs; or if a rule denies one."""
+    """Create those tasks of `STORY` that do not exist yet, and return how many tasks `STORY` has. Raises `Refused` if
+    the demo server's tools are not listed within `WAIT_SECONDS`, for example because no worker runs; or if a rule
+    denies a call."""
     tenant = default_tenant()
     wanted = {tool for _, tool, _ in STORY}
     deadline = time.monotonic() + WAIT_SECONDS

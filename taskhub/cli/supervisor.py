@@ -20,8 +20,8 @@ STOP_SECONDS = 6.5
 
 @dataclass
 class Part:
-    """A child process that is restarted when it ends. `starts` has the `time.monotonic` of its recent starts, `silent`
-    the id of a process that hangs, and `lacking` the sign of life that is missing."""
+    """A child process that is restarted when it ends. `starts` has the times (`time.monotonic`) of its recent starts,
+    `silent` the id of a process that hangs, and `lacking` the sign of life that is missing."""
 
     name: str
     command: list[str]
@@ -72,7 +72,8 @@ class Supervisor:
             raise Stopped
 
     def waits(self, why: str) -> None:
-        """Print `why`, the reason for which the start of the database waits, once. Raises `Stopped` as `go_on` does."""
+        """Print `why`, the reason for which the start of the database waits, unless it was printed last. Raises
+        `Stopped` as `go_on` does."""
         self.go_on()
         if why != self._waited_for:
             self.say(f"waiting for Postgres: {why}")
@@ -130,7 +131,7 @@ class Supervisor:
                 self._again(part, f"hung ({part.lacking}) and was killed")
 
     def _reload(self) -> None:
-        """End parts whose files changed, so that `check` starts them again; their earlier deaths do not count."""
+        """End the parts whose files changed, so that `check` starts them again. Their earlier deaths are forgotten."""
         stale = {part.name: self._changed.pop(part.name) for part in self.parts if part.name in self._changed}
         if not stale or self.stopping:
             return

@@ -25,14 +25,14 @@ logger = logging.getLogger(__name__)
 LOOK_SECONDS = 5.0
 """Seconds between two checks ("looks") of a part."""
 SILENT_LOOKS: Final = 6
-"""A worker hangs if so many looks in a row find no new heartbeat, which should come every 5 s."""
+"""A worker hangs if this many looks in a row find no new heartbeat. There should be one every 5 seconds."""
 STARTING_LOOKS: Final = 60
-"""A process that has not given any sign of life yet hangs if so many looks in a row find none. That is about 5 minutes,
+"""A process that has never given a sign of life hangs if this many looks in a row find none. That is about 5 minutes,
 enough for a start on the slowest machine."""
 PROBE_SECONDS = 5.0
 """The most seconds that a web process may take to answer `/healthz`, which needs no database."""
 FAILED_PROBES: Final = 3
-"""A web process hangs if so many probes in a row fail."""
+"""A web process hangs if this many probes in a row fail."""
 
 
 class Sign(Enum):

@@ -32,9 +32,9 @@ EXIT = {"completed": 0, "failed": 2, "cancelled": 3}
 
 
 SILENT_SECONDS = 3.0
-"""Seconds that a call without a task may be silent before the address of the inbox is shown."""
+"""A call without a task may be silent for this many seconds before the address of the inbox is shown."""
 AWAY_SECONDS: Final = 60.0
-"""Seconds after its last answer for which a hub that is away is asked again."""
+"""For how many seconds after its last answer a hub that is away is asked again."""
 PAUSES: Final = (0.25, 0.5, 1.0, 2.0, 5.0)
 """Seconds between two tries; the last pause is repeated."""
 
@@ -241,7 +241,8 @@ class Command(BaseCommand):
         sys.exit(EXIT[task["status"]])
 
     def _print(self, result: dict[str, Any]) -> None:
-        """The result as it is; on a terminal, which would obey its escapes, line by line as it is to be read."""
+        """Print the result as it is. On a terminal, which would obey the escapes in it, print it line by line, spelled
+        out."""
         for block in result.get("content", []):
             text = block["text"] if block.get("type") == "text" else json.dumps(block)
             if self.stdout.isatty():

@@ -21,14 +21,14 @@ from taskhub.domain.configuration.references import Missing
 from taskhub.lib.signs import spelled
 
 DIFFERS: Final = 2
-"""The exit code if something would change, as of `terraform plan -detailed-exitcode`. Errors exit with 1, as in every
-command, so an error never looks like changes to apply."""
+"""The exit code if something would change, as that of `terraform plan -detailed-exitcode`. Errors exit with 1, as in
+every command, so an error never looks like changes to apply."""
 MAX_SECRET_FILE: Final = 65_536
 """The most bytes of a file that a reference names."""
 
 
 MOST_NAMED: Final = 20
-"""How many names of records that the file does not list are printed."""
+"""How many names of records that the file does not list are printed at most."""
 
 
 class Command(BaseCommand):

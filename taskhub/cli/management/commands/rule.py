@@ -80,8 +80,8 @@ class Command(BaseCommand):
 
 
 def _rest(rule: Rule) -> list[str]:
-    """The other fields of the rule, under the names that a file of rules has for them, each text on lines of its
-    own."""
+    """The rule's fields that are not in `_APART`, as lines under the names that a file of rules has for them. Each text
+    has lines of its own."""
     said = {name: value for name, value in to_json(rule).items() if name not in _APART}
     if rule.then is Then.ASK:
         said = {"quorum": rule.quorum} | said
@@ -94,8 +94,8 @@ def _rest(rule: Rule) -> list[str]:
 
 
 def _at(field: str) -> str:
-    """The field and the rule that an error is about, as text for people, with rules counted from 1; empty if it is
-    about no field."""
+    """The rule (counted from 1) and its field that an error is about, as text for people; empty if the error is about
+    none."""
     found = re.fullmatch(r"rules\.(\d+)(?:\.(.+))?", field)
     if found is None:
         return f"{field}: " if field else ""

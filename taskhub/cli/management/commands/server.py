@@ -222,7 +222,7 @@ class Command(BaseCommand):
         if dropped is not None:
             if said := credentials.end_dropped(dropped):
                 self.stdout.write(spelled(said))
-            before = replace(before, oauth="")  # this change of the authorization is not reported as dropped
+            before = replace(before, oauth="")  # else this change of the authorization is reported as dropped
         self._next(before.id, wanted)
         self._dropped(before, servers.find_server(caller, before.name), edit)
 
@@ -367,8 +367,8 @@ def _number(options: dict[str, Any], name: str) -> int | None:
 
 
 def _pairs(path: str | None, sign: str, what: str) -> dict[str, str | None] | None:
-    """The lines of a file, as values by name. A line may be a name without a value: then the stored value is kept
-    (`None`)."""
+    """The lines of a file, as values by name. For a line that has a name only, the value is `None`: the stored one is
+    kept."""
     if path is None:
         return None
     found: dict[str, str | None] = {}

@@ -284,7 +284,7 @@ class Command(BaseCommand):
         lines = ["", f"  TaskHub is ready:  {url}", ""]
         if credentials.get(
             "users"
-        ):  # only at the first start: later, others may see the output, and passwords may have changed
+        ):  # printed at the first start only: later, others may see the output, and passwords may have changed
             lines.append("  Sign in as")
             for role, user in credentials.get("users", {}).items():
                 lines.append(f"    {role:<9} {user['username']} / {user['password']}")

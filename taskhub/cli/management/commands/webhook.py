@@ -1,5 +1,5 @@
-"""`manage.py webhook list|add|change|enable|disable|remove|rotate|test|log|again`: where news of tasks and approvals
-is sent."""
+"""`manage.py webhook list|add|change|enable|disable|remove|rotate|test|log|again`: the addresses to which notices of
+tasks and approvals are sent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from taskhub.lib.signs import spelled
 
 
 class Command(BaseCommand):
-    """`add` and `rotate` print the secret alone on standard output, once."""
+    """`add` and `rotate` print the new secret and nothing else on standard output; it is shown only this once."""
 
     help = "Send news of tasks and approvals to programs."
     requires_system_checks: list[str] = []
@@ -61,7 +61,7 @@ class Command(BaseCommand):
             verb.add_argument("--data-dir", help="as for `up`")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Do what the verb says, in the default tenant."""
+        """Run the subcommand, in the default tenant."""
         with need_database():
             caller = of_shell()
             try:

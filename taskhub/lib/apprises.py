@@ -1,5 +1,5 @@
-"""Apprise, which is an extra: makes a service of a URL, and sends by it. Nothing is read from or written to disk, no
-redirect is followed, and what Apprise logs, which may have addresses and tokens, goes nowhere."""
+"""Apprise, which is an extra: makes a service of a URL, and sends by it. Nothing is read from or written to disk, and
+no redirect is followed. What Apprise logs is dropped, because it may contain addresses and tokens."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from typing import Any, Final
 
 CONNECT_SECONDS: Final = 5.0
 READ_SECONDS: Final = 10.0
-"""How long a service may take to be connected to, and to say the next piece of its answer."""
+"""How many seconds a service may take for the next piece of its answer; `CONNECT_SECONDS`: to accept a connection."""
 _STATUS: Final = re.compile(r"\berror=([1-5]\d\d)\b")
 _heard = threading.local()
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What came of a message. `status` is that of the last HTTP answer which refused it, `None` without one."""
+    """The outcome of sending a message. `status` is that of the last HTTP answer that refused the message; `None` if
+    there was no such answer."""
 
     ok: bool
     status: int | None = None
 
 
 class _Hearing(logging.Handler):
-    """Keeps the status of refusals, for the thread that sends, and nothing else."""
+    """Finds the status of a refusal in what Apprise logs, and keeps it for the thread that sends."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if found := _STATUS.search(record.getMessage()):
@@ -41,7 +42,7 @@ def has_apprise() -> bool:
 
 
 def service_of(url: str) -> Any | None:
-    """The service of a URL; `None` if Apprise knows no such, or the URL lacks something."""
+    """The service of a URL; `None` if Apprise knows no such service, or the URL lacks something."""
     from apprise import Apprise, OverflowMode
 
     _listen()
@@ -55,18 +56,18 @@ def service_of(url: str) -> Any | None:
 
 
 def is_known(scheme: str) -> bool:
-    """Whether Apprise has URLs of this scheme, and what it needs for them is installed."""
+    """Whether Apprise has URLs of this scheme, and the packages that it needs for them are installed."""
     found = _plugins()
     return scheme in found and bool(found[scheme].enabled)
 
 
 def has_host(scheme: str) -> bool:
-    """Whether the host in URLs of a known scheme may be one that is connected to, not a part of the service's own."""
+    """Whether URLs of a known scheme name a host that is connected to. Otherwise the service has its own hosts."""
     return "host" in _plugins()[scheme].template_tokens
 
 
 def deliver(service: Any, title: str, body: str) -> Sent:
-    """Send a text, and wait for what comes of it: perhaps long, since a server may answer byte by byte."""
+    """Send a text, and wait for the outcome. That may take long, since a server may answer byte by byte."""
     from apprise import NotifyFormat
 
     _heard.status = None
@@ -104,5 +105,5 @@ def _listen() -> None:
     logger.propagate = False
     logger.setLevel(logging.WARNING)
     logger.addHandler(_Hearing())
-    # Would log paths of requests, in which many services have their token.
+    # urllib3 would log paths of requests, in which many services have their token.
     logging.getLogger("urllib3").setLevel(logging.ERROR)

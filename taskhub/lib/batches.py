@@ -43,9 +43,9 @@ class Batches(Generic[A, R]):
         self._start_at: asyncio.Handle | None = None
 
     async def run(self, item: A) -> R:
-        """The result for this item. Cancelling the caller does not stop the batch. Raises the exception that
-        `Lanes.vain` returns, and drops the item, if it waited longer than the lanes' `patience`, or if the database
-        left another batch without an answer meanwhile."""
+        """The result for this item. Cancelling the caller does not stop the batch. If the item has waited longer than
+        the lanes' `patience`, or the database left another batch without an answer meanwhile, the item is dropped, and
+        the exception is raised that `Lanes.vain` returns."""
         if len(self._waiting) >= self._lanes.most:
             raise self._lanes.crowded()
         loop = asyncio.get_running_loop()

@@ -21,8 +21,9 @@ class Buckets:
         self._levels: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
 
     def take(self, key: Hashable, amount: float = 1.0) -> float:
-        """Take `amount` and return 0, or take nothing and return the seconds until something may be taken again.
-        While the level is above 0, any amount may be taken: the level falls below 0, and later calls wait for it."""
+        """Take `amount` and return 0, or take nothing and return the seconds until something may be taken again. While
+        the level is above 0, any amount may be taken. The level may fall below 0 by that: then later calls have to wait
+        until it is above 0."""
         now = self._clock()
         level, at = self._levels.pop(key, (self._full, now))
         level = min(self._full, level + (now - at) * self._rate)

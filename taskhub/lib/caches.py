@@ -32,7 +32,7 @@ class ExpiringCache(Generic[K, V]):
         return entry[1] if entry is not None and entry[0] > time.monotonic() else None
 
     def since(self) -> int:
-        """The argument `since` of `keep`. Call this before the value is read from its source."""
+        """A number to pass to `keep` as `since`. Call this before the value is read from its source."""
         return self._forgotten
 
     def keep(self, key: K, value: V, since: int) -> None:

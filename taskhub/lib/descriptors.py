@@ -6,7 +6,7 @@ import resource
 
 
 def raise_open_files() -> None:
-    """Raise the limit of open files to the highest allowed one: each stream needs one, and most shells begin with a
-    limit of 1,024."""
+    """Raise the limit of open files to the highest that is allowed, because each stream needs a file, and most shells
+    begin with a limit of 1,024."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -15,7 +15,7 @@ import time
 logger = logging.getLogger(__name__)
 
 STUCK_SECONDS = 60.0
-"""The process is ended after so many seconds without an iteration of its event loop."""
+"""The process is ended if its event loop makes no iteration for this many seconds."""
 
 _armed = threading.Lock()
 

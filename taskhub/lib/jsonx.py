@@ -55,7 +55,7 @@ def _kept(text: str) -> float:
     value = _float(text)
     try:
         same = Decimal(text) == Decimal(repr(value))
-    except ArithmeticError:  # an exponent beyond those of `Decimal`
+    except ArithmeticError:  # the exponent is beyond those of `Decimal`
         same = False
     if not same:
         raise JsonError(f"{text[:32]} would be read as {value!r}: write it with fewer digits, or as text")
@@ -67,8 +67,9 @@ _strict_decoder = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_con
 
 
 def decode(body: bytes, *, rounding: bool = True) -> Any:
-    """The value of `body`; raises `JsonError` with a reason a client author can act on. Without `rounding` it refuses
-    numbers too that another program could read as others, since a float does not keep all their digits."""
+    """The value of `body`; raises `JsonError`, whose message says what the author of a client has to correct. Without
+    `rounding`, it also refuses numbers of which a float does not keep all digits, because other programs may keep
+    them."""
     try:
         text = body.decode("utf-8")
         if text.startswith("\ufeff"):
@@ -82,7 +83,7 @@ def decode(body: bytes, *, rounding: bool = True) -> Any:
         raise JsonError(f"nested deeper than {MAX_DEPTH}") from None
     except json.JSONDecodeError as error:
         raise JsonError(str(error)) from None
-    except ValueError:  # too many digits for Python, whose own message would tell clients how to raise its limit
+    except ValueError:  # too many digits; Python's own message would tell how to raise the limit
         raise JsonError(f"a number has more than {sys.get_int_max_str_digits()} digits") from None
     # The depth is at most the number of opening brackets, so most documents need no walk.
     if body.count(b"[") + body.count(b"{") > MAX_DEPTH or len(body) > MAX_NODES:

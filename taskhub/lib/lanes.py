@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 FRESH_SECONDS = 0.5
-"""When the database leaves a call without an answer, calls that have waited longer than these seconds fail too. Newer
+"""Seconds. When the database leaves a call without an answer, calls that have waited longer than this fail too. Newer
 calls are still begun, since perhaps only one connection is broken."""
 _thread = threading.local()
 
@@ -139,7 +139,7 @@ class Lanes:
         return await future
 
     async def run_surely(self, call: Callable[[], T]) -> T:
-        """`call()`, run in a lane however long it waits for one; for cleaning up."""
+        """`call()`, run in a lane, however long it waits for a lane. Use it for cleaning up."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         job = _Job(call, future, loop, math.inf)
@@ -148,7 +148,7 @@ class Lanes:
         return await future
 
     def crowded(self) -> BaseException:
-        """The error for a caller for whom no lane was free in time."""
+        """The error for a caller who got no lane in time."""
         return self._explain(Crowded())
 
     def vain(self, asked: float) -> BaseException | None:
@@ -159,9 +159,9 @@ class Lanes:
         return self.crowded() if asked + self.patience < time.monotonic() else None
 
     async def run_soon(self, call: Callable[[], T], *, seconds: float, most: int) -> T:
-        """`call()`, if a lane begins it within `seconds` and fewer than `most` callers are in this method; else
-        `Crowded` is raised. Other exceptions are as in `run`. Cancelling the caller withdraws a call that no lane has
-        begun, and does not stop one that has."""
+        """`call()`, run in a lane. Raises `Crowded` if no lane begins it within `seconds`, or if `most` callers are in
+        this method already; other exceptions are as in `run`. Cancelling the caller withdraws the call, unless a lane
+        has begun it."""
         if self._in_line >= most:
             raise Crowded
         loop = asyncio.get_running_loop()

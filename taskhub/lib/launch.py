@@ -31,7 +31,7 @@ def main() -> None:
     places = [""] if "/" in command else os.environ.get("PATH", os.defpath).split(":")
     why = "not found"
     for place in places:
-        # Not `execvp`, which imports a module: this user may not be able to read Python's own.
+        # `execvp` would import a module, and this user may not be able to read Python's own.
         try:
             os.execv(f"{place}/{command}" if place else command, sys.argv[3:])  # noqa: S606 - given by an administrator
         except FileNotFoundError:

@@ -70,11 +70,12 @@ def _below(text: str) -> str:
 
 
 class WithoutQuery(logging.Filter):
-    """Takes the query out of the address in uvicorn's lines about WebSockets: programs put tokens there."""
+    """Takes the query out of addresses in uvicorn's lines about WebSockets, because programs put tokens into the
+    query."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Cut the query from the address in `record`, if there is one. Always true, so that every line is logged."""
-        said = str(record.msg)  # uvicorn also logs exceptions, as they are
+        said = str(record.msg)  # uvicorn also logs exceptions, which are passed as they are
         if "WebSocket" in said and isinstance(record.args, tuple) and len(record.args) > 1:
             client, address, *rest = record.args
             record.args = (client, str(address).partition("?")[0], *rest)

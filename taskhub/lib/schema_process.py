@@ -1,8 +1,8 @@
 """The process that checks values against schemas: `python -I schema_process.py`, started by `lib.schemas`.
 
 It reads two lengths (`HEAD`), a schema and a value as JSON from standard input. It writes to standard output `f` if the
-value fits the schema. Otherwise it writes a letter, `m` (does not fit) or `u` (could not be checked), and a line with
-the reason. It imports the standard library and `jsonschema_rs` only, nothing of TaskHub.
+value fits the schema. Otherwise it writes a letter and a line with the reason: `m` if the value does not fit, `u` if it
+could not be checked. It imports the standard library and `jsonschema_rs` only, nothing of TaskHub.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def validator(schema: Any) -> Any:
 
 
 def short(words: str) -> str:
-    """`words` on one line of at most `MAX_WORDS` characters; of a longer text, its beginning and its end."""
+    """`words` on one line of at most `MAX_WORDS` characters. A longer text is cut in the middle."""
     words = " ".join(words.split())
     half = MAX_WORDS // 2 - 2
     return words if len(words) <= MAX_WORDS else f"{words[:half]} … {words[-half:]}"

@@ -59,7 +59,7 @@ class Checked:
 
 class Checker:
     """Checks values against the schemas of one server. Each server has its own checking process, which makes one check
-    at a time, so that slow checks delay only their own server. For one event loop; to be ended with `close`."""
+    at a time, so that slow checks delay only their own server. For one event loop. Call `close` at the end."""
 
     def __init__(self) -> None:
         self._plain: OrderedDict[bytes, tuple[int, Any]] = OrderedDict()
@@ -71,8 +71,8 @@ class Checker:
         self._closed = False
 
     async def check(self, schema: Any, value: Any) -> Checked:
-        """Check `value` against `schema`. Never raises, whatever they contain. After a check that failed or timed out,
-        the schema is not tried again."""
+        """Check `value` against `schema`. Never raises, whatever they contain. If a check could not be made, for
+        example for lack of time, later checks against the schema are not made either, unless they are cheap."""
         try:
             text, body = jsonx.encode(schema), jsonx.encode(value)
         except (ValueError, TypeError, RecursionError) as error:

@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 
 _WORD: Final = re.compile(r"[^\W_]+")
 _TOGETHER: Final = frozenset({"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC", "KATAKANA-HIRAGANA"})
-"""Scripts that are written together, and with Latin letters among them."""
+"""Scripts that are written together with each other, and with Latin letters."""
 _TURNED: Final = frozenset({"HEBREW", "ARABIC", "SYRIAC", "THAANA", "NKO"})
-"""Scripts that are written from right to left: nobody takes their letters for Latin ones, and pages isolate them."""
+"""Scripts that are written from right to left. Nobody takes their letters for Latin ones, and pages isolate them."""
 _FORMS: Final = {
     "MATHEMATICAL": "Mathematical",
     "DOUBLE-STRUCK": "Mathematical",
@@ -24,13 +24,14 @@ _FORMS: Final = {
     "BLACK-LETTER": "Mathematical",
     "FULLWIDTH": "Fullwidth",
 }
-"""Letters of another form, by the first word of their names; all of them look like Latin ones."""
+"""Letters in another form that look like Latin ones: the first word of their names in Unicode, and the name for the
+form."""
 _NO_SCRIPTS: Final = frozenset({"MODIFIER", "MICRO", "FEMININE", "MASCULINE", "KELVIN", "ANGSTROM", "OHM", "COMBINING"})
-"""First words of the names of letters that belong to no script."""
+"""The first words of the names of letters that count as of no script."""
 _OF_FORMULAS: Final = frozenset("μΔπΩλΣθφ")
 """Greek letters that stand beside Latin ones in units and formulas."""
 OF_FORMULA: Final = 3
-"""The longest word that is taken for a unit or a part of a formula."""
+"""The most letters of a word that may be a unit or a part of a formula."""
 _LIKE_LATIN: Final = frozenset(
     "асԁеһіјӏорԛѕухѵԝүАВЕЅІЈКМНОРСТУХԚԜҮ"  # Cyrillic
     "ονικρυχαγτΑΒΕΖΗΙΚΜΝΟΡΤΥΧ"  # Greek
@@ -39,8 +40,8 @@ _LIKE_LATIN: Final = frozenset(
 
 
 class Odd(NamedTuple):
-    """A word of the text, from `start` to `end`, and the scripts of its letters: several ones, or one whose letters all
-    look like Latin ones. `letters` are those that are not Latin."""
+    """A word of the text, from `start` to `end`, that mixes scripts, or whose letters only look like Latin ones.
+    `scripts` are the scripts of its letters; `letters` are the letters that are not Latin."""
 
     start: int
     end: int
@@ -61,8 +62,8 @@ class Odd(NamedTuple):
 
 
 def odd_words(text: str) -> Iterator[Odd]:
-    """The words of the text that mix scripts, and those of letters that only look Latin where no other letter of their
-    line shows that its script is meant."""
+    """The words of the text that mix scripts. Also the words of one script whose letters look like Latin ones, unless
+    the line has another letter of that script, which shows that the script is meant."""
     if text.isascii():
         return
     begin = 0
@@ -92,7 +93,8 @@ def _of_line(line: str, begin: int) -> Iterator[Odd]:
 
 @functools.lru_cache(maxsize=4096)
 def script_of(letter: str) -> str:
-    """The script of a letter, such as `Latin`; empty for what is no letter, or of no script that is listed."""
+    """The script of a letter, such as `Latin`. Empty for a character that is no letter, or that counts as of no
+    script."""
     if letter.isascii():
         return "Latin" if letter.isalpha() else ""
     if unicodedata.category(letter)[0] != "L":

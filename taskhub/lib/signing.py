@@ -32,7 +32,7 @@ class Signer:
         self._vault = Vault(key)
 
     def sign(self, purpose: str, value: Any, *, seconds: int) -> str:
-        """A URL-safe string that `verify` accepts for `seconds` from now."""
+        """A URL-safe string that `verify` accepts for `seconds` from now, for the same purpose."""
         body = orjson.dumps([int(time.time()) + seconds, value])
         return base64.urlsafe_b64encode(self._mac(purpose, body) + body).decode().rstrip("=")
 

@@ -1,11 +1,12 @@
 """Characters that are not seen as they are stored: they change the direction of text, join, fill or end it, or have no
 glyph of their own.
 
-Foreign text is stored unchanged and shown with these spelled out, so that a person reads all that is there. The list
-is Unicode's Default_Ignorable_Code_Point (DerivedCoreProperties), the controls but for tab and line feed, the
-separators of lines and paragraphs, blank characters that are no spaces, halves of surrogate pairs, what each font draws
-as it likes (private use) and what is no character. Spaces that look like spaces are left. Tags, which are letters that
-nobody sees, are read out, and of combining characters that are stacked on one letter the first ones are kept.
+Foreign text is stored unchanged and shown with these characters spelled out, so that a person reads all that is there.
+The list has Unicode's Default_Ignorable_Code_Point (DerivedCoreProperties), control characters except tab and line
+feed, the separators of lines and paragraphs, blank characters that are no spaces, halves of surrogate pairs, characters
+for private use, which each font draws as it likes, and code points that are no characters. Spaces that look like spaces
+are not in the list. Tags, which are letters that nobody sees, are shown as the letters that they stand for. Of
+combining characters that are stacked on one letter, the first ones stay.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ _TAGS: Final = "[\U000e0020-\U000e007e]+"
 _ALL_BLANKS: Final = " \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
 _BLANKS: Final = f"[{_ALL_BLANKS}]"
 MARKS_KEPT: Final = 4
-"""Combining characters that one letter keeps: as many as pointed Hebrew needs, which needs the most."""
+"""How many combining characters one letter keeps: as many as pointed Hebrew needs, the script that needs most."""
 FEW_BLANKS: Final = 3
-"""Blanks in a row that are still told apart by their width."""
+"""How many blanks in a row are still told apart by their width."""
 FEW_LINES: Final = 3
 WIDE: Final = 64
-"""Blanks in a row that text with line breaks may have, as deep indentation."""
+"""How many blanks in a row a text with line breaks may have, such as for deep indentation."""
 _NAMES: Final = {
     "\t": "tab",
     "\n": "line break",
@@ -50,18 +51,19 @@ _EMOJI_STYLE, _JOINER = "\ufe0f", "\u200d"
 
 
 def invisible(text: str) -> list[tuple[int, str]]:
-    """(position, character) of each invisible character. Left out: tab, line feed, and those inside an emoji, which
+    """Each invisible character as (position, character), except tabs, line feeds, and characters inside an emoji that
     change how it looks."""
     return [(found.start(), found[0]) for found in _INVISIBLE.finditer(text) if not _in_emoji(text, found.start())]
 
 
 def pieces(text: str, *, lines: bool, blanks: bool = False) -> Iterator[tuple[str, int]]:
     """The text in order as pairs (piece, times): visible text with 0, or one invisible character with the number of
-    times that it is repeated. Tabs and line breaks count as visible text if `lines`, else as invisible.
+    times that it is repeated. Tabs and line breaks count as visible text if `lines`, otherwise as invisible.
 
-    Of tags, and of combining characters beyond `MARKS_KEPT` on a letter or without one, all that follow each other are
-    one piece of several characters, once. With `blanks`, so are many blanks in a row, and, if `lines`, of many line
-    breaks in a row all but the last."""
+    Some runs of characters are one piece, with times 1: a run of tags; a run of combining characters beyond
+    `MARKS_KEPT`, or without a letter; with `blanks`, a run of many blanks of several kinds. With `blanks` and `lines`,
+    many line breaks in a row count as invisible too, except the last.
+    """
     text = text.replace("\r\n", "\n")
     done, at = 0, 0
     pattern = _pattern(lines=lines, blanks=blanks, marks=not text.isascii())
@@ -82,7 +84,7 @@ def pieces(text: str, *, lines: bool, blanks: bool = False) -> Iterator[tuple[st
 
 @functools.cache
 def _pattern(*, lines: bool, blanks: bool, marks: bool) -> re.Pattern[str]:
-    """What `pieces` looks for."""
+    """The pattern by which `pieces` finds what is no visible text."""
     parts = [_TAGS, f"[{_LISTED}]" if lines else f"[{_LISTED}\t\n]"]
     if marks:
         listed = _LISTED.replace("\ufe00-\ufe0f", "\ufe00-\ufe0e")  # after \ufe0f, it may enclose a digit, as emojis do
@@ -97,7 +99,8 @@ def _pattern(*, lines: bool, blanks: bool, marks: bool) -> re.Pattern[str]:
 
 @functools.cache
 def _marks() -> str:
-    """Unicode's combining characters that take no room of their own, as ranges of a pattern, without invisible ones."""
+    """Unicode's combining characters that take no room of their own, as ranges of a pattern, without the invisible
+    ones."""
     found = [
         code
         for code in range(0x300, 0x1_F000)
@@ -135,7 +138,7 @@ def name_of(sign: str) -> str:
 
 
 def short_of(piece: str) -> str:
-    """What a piece that `pieces` found is written as: its code point, what tags say, or how many characters it has."""
+    """The short text for a piece from `pieces`: its code point, the text of its tags, or how many characters it has."""
     if piece in _SHORT:
         return _SHORT[piece]
     if len(piece) == 1:
@@ -146,7 +149,7 @@ def short_of(piece: str) -> str:
 
 
 def label_of(piece: str) -> str:
-    """What a piece that `pieces` found is, in words."""
+    """What a piece from `pieces` is, in words."""
     if piece in _SHORT:
         return name_of(piece)
     if len(piece) == 1:
@@ -159,7 +162,7 @@ def label_of(piece: str) -> str:
 
 
 MANY: Final = 40
-"""Characters of one piece whose code points `label_of` tells."""
+"""The most characters of a piece whose code points `label_of` lists."""
 _SHORT: Final = {"\n": "\u21b5", "\t": "\u21e5", " ": "\u2423"}
 
 
@@ -168,9 +171,9 @@ def _read(tags: str) -> str:
 
 
 def spelled(text: str) -> str:
-    """The text on one line with each invisible character written as `[U+202E]`, a line break as `↵`, and after a
-    word that mixes scripts their names: for places that take no markup, as are attributes, titles of pages, messages,
-    files that people read and the terminal."""
+    """The text on one line, for places that take no markup: attributes, titles of pages, messages, files for people and
+    the terminal. An invisible character is written as `[U+202E]`, a line break as `↵`. After a word that mixes scripts,
+    their names follow."""
     return "".join(
         _with_scripts(piece)
         if not times
@@ -182,8 +185,8 @@ def spelled(text: str) -> str:
 
 
 def escaped(text: str, escape: Callable[[str], str]) -> str:
-    """The text with what `escape` says for each invisible character, tab and line feed, for languages that have escapes
-    in their texts."""
+    """The text with `escape(character)` in place of each invisible character, tab and line feed, for languages that
+    have escapes in their texts."""
     return _ESCAPED.sub(lambda found: escape(found[0]), text)
 
 
@@ -201,7 +204,7 @@ def visible_json(value: Any, *, indent: int | None = 2) -> str:
 
 
 def escaped_json(text: str) -> str:
-    """The same JSON with its invisible characters as escapes."""
+    """The JSON `text` with its invisible characters as escapes; it decodes to the same value."""
     # Outside of strings JSON has line feeds and blanks only, so each invisible character is in a string.
     return _INVISIBLE.sub(lambda found: json.dumps(found[0])[1:-1], text)
 

@@ -1,4 +1,4 @@
-"""Limits how often a message is logged that every request would log."""
+"""Limits how often a message is logged that would otherwise be logged at every request."""
 
 from __future__ import annotations
 

@@ -20,9 +20,9 @@ _LEAD = {"#", ".", "/", ";", "?", "&"}
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A part of a template: literal `text`, or an expression, with the character that it starts with (`lead`) and the
-    characters that end it (`excluded`). An expression with a lead may be absent from the URI, as when its variable is
-    undefined."""
+    """A part of a template: literal `text`, or an expression. The text of an expression begins with the character
+    `lead`, if that is not empty, and ends before any character in `excluded`. An expression with a lead may be absent
+    from the URI, as when its variable is undefined."""
 
     text: str = ""
     lead: str = ""

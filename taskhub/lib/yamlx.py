@@ -55,8 +55,8 @@ class Node:
         return self.value
 
     def line_at(self, path: Sequence[str]) -> int:
-        """The line of the value at `path` (names and positions). If there is none, the line of the last value on the
-        way there."""
+        """The line of the value at `path` (names and indexes). If there is no such value, the line of the last value on
+        the way."""
         below: Node | None = None
         if path and isinstance(self.value, dict):
             below = self.value.get(path[0])

@@ -1,5 +1,5 @@
-"""What the command palette offers: every page that the person may open, as words and an address. Actions of the page
-that is open are its buttons, which the browser finds by itself."""
+"""What the command palette offers: every page that the person may open, as words and an address. It also offers the
+actions of the open page, which the browser finds among the buttons and links there."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from taskhub.domain.notices.people import MessageRow
 
 
 def own_choices(caller: Caller) -> Choices:
-    """The caller's choices: of what they are told, and when."""
+    """The caller's choices: which messages they get, and when."""
     return choices.choices_of(caller.tenant_id, _own(caller))
 
 

@@ -152,7 +152,7 @@ class CatalogueChanged(Hint):
     everywhere = ("servers",)
 
     def rings(self) -> tuple[str, ...]:
-        """The topic that rings when the catalogue has changed, for all streams that wait for that."""
+        """The topic `CATALOGUE`, for all streams that wait for changed lists."""
         return (CATALOGUE,)
 
 

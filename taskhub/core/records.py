@@ -244,7 +244,7 @@ class TaskRecord:
     keep_ms: int | None = None
     join_seconds: int | None = None
     left_at: datetime | None = None
-    """When the caller of a plain call stopped waiting. `None` if it still waits, or has had the result since."""
+    """When the caller of a plain call stopped waiting. `None` if it never did, or has had the result since."""
     ended_as: str = ""
     """How the task ended if its tool neither answered nor failed: `rejected`, `expired` or `denied`; else empty."""
 

@@ -46,8 +46,8 @@ class Grants:
         self._refreshing: set[asyncio.Task[Access]] = set()
 
     def bearer(self, server_id: int) -> Bearer:
-        """The token of the grant for everyone. At a server where each caller has their own grant: of the one that lists
-        the server."""
+        """The token of the grant for everyone. If each caller has a grant of their own, the token of the grant for
+        lists."""
         return Bearer(
             lambda refused: self.access(server_id, None, refused),
             _fresh,

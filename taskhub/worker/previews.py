@@ -71,8 +71,8 @@ class Previews:
             logger.exception("the preview of task %s failed; it is run again", call.claim.public_id)
 
     async def again(self, held: Running) -> Halted | None:
-        """Run the preview that people saw when they approved this call once more. Returns `None` if it shows the same
-        as then, or if there was none: then the tool may be called."""
+        """Run again the preview that people saw when they approved this call. Returns `None` if it shows the same as
+        then, or if there was none: then the tool may be called."""
         call = await self._lanes.run(previews.approved_preview, held.claim.task_id)
         if call is None:
             return None

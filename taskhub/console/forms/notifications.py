@@ -1,4 +1,4 @@
-"""The forms in which people say of what they are told, when, and at which addresses."""
+"""The forms about messages to a person: which ones they get, when, and at which addresses."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class AddressForm(ConsoleForm):
 
 
 class ChoicesForm(ConsoleForm):
-    """Asks of what a person is told, and when. The choices hold for all channels."""
+    """Asks which messages a person gets, and when. The choices hold for all channels."""
 
     kinds = Boxes(label="Tell me when", choices=list(PERSONAL.items()))
     pace = forms.CharField(required=False, label="When", widget=forms.RadioSelect(choices=_PACES))

@@ -18,7 +18,7 @@ from taskhub.core.errors import Invalid, Refused
 @page("task.view")  # every role has it
 @require_http_methods(["GET", "HEAD", "POST"])
 def absence(request: ConsoleRequest) -> HttpResponse:
-    """Until when the person is away, and their deputy; a POST stores both."""
+    """Until when the person is away, and who decides for them; a POST stores both."""
     away, deputies = control.own_absence(request.caller), control.possible_deputies(request.caller)
     if request.method != "POST":
         form = AbsenceForm.of(away, zone=own_choices(request.caller).zone, deputies=deputies)
@@ -37,7 +37,7 @@ def absence(request: ConsoleRequest) -> HttpResponse:
 @page("task.view")
 @require_POST
 def back(request: ConsoleRequest) -> HttpResponse:
-    """The person is back."""
+    """End the person's absence."""
     try:
         control.come_back(request.caller)
         messages.success(request, "You are back: nobody decides for you any more, and messages come.")

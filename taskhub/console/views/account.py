@@ -29,8 +29,8 @@ from taskhub.domain.oauth import reads as applications
 @page("task.view")  # every role has it
 @require_safe
 def account(request: ConsoleRequest) -> HttpResponse:
-    """The account of the signed-in person; the parameter `revoke` opens a confirmation, and `do`, with `codes` or
-    `remove`, that of a change of their second factor."""
+    """The account of the signed-in person. The parameter `revoke` opens a confirmation, and so does `do`: with `codes`
+    to make new recovery codes, with `remove` to remove their second factor."""
     person = request.person
     may = gate.grantable(person.role)
     allowed = [

@@ -32,7 +32,7 @@ def rule_proposal(request: ConsoleRequest) -> HttpResponse:
 @page("server.manage")
 @require_POST
 def dismiss(request: ConsoleRequest) -> HttpResponse:
-    """Leave a proposal out from now on."""
+    """Stop showing a proposal."""
     found = control.dismiss_proposal(request.caller, _subject(request.GET))
     messages.success(
         request,

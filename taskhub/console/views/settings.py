@@ -144,7 +144,7 @@ def person_password(request: ConsoleRequest, pk: int) -> HttpResponse:
 @page("settings.view")
 @require_POST
 def person_factor(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """Remove a person's second factor, after one's own password."""
+    """Remove a person's second factor. The caller has to type their own password first."""
     if found := password_first(request, f"{reverse('settings')}?person={pk}&do=factor#confirm"):
         return found
     name, done = factors.remove_of(request.caller, pk)

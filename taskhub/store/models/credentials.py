@@ -28,7 +28,8 @@ class ServerOAuth(models.Model):
     found = models.JSONField(default=dict, db_default={})
     """The known facts about the authorization server (`records.Found`)."""
     registered = models.JSONField(default=dict, db_default={})
-    """The client that the hub registered there by itself, for the next authorizations; empty if there is none."""
+    """The client that the hub registered by itself at the authorization server, for the next authorizations; empty if
+    there is none."""
 
     class Meta:
         db_table = "server_oauth"

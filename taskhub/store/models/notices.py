@@ -54,7 +54,7 @@ class Webhook(models.Model):
 
 
 class NoticeChoices(models.Model):
-    """Of what a person is told, and when; it holds for all channels. Deleted with their membership."""
+    """Which messages a person gets, and when; the same for all channels. Deleted with their membership."""
 
     membership = models.OneToOneField(Membership, models.CASCADE, primary_key=True, related_name="+")
     kinds = ArrayField(models.CharField(max_length=32), db_default=[])

@@ -231,8 +231,8 @@ def _check_rule(rule: Rule, at: str) -> None:
 
 
 def _check_kind(rule: Rule, at: str) -> None:
-    """Raise `Invalid` if the rule has a field that means nothing for what it does (its `then`), such as a group to ask
-    in a rule that allows."""
+    """Raise `Invalid` if the rule has a field that means nothing for its kind, which is the field `then`: such as a
+    group to ask in a rule that allows."""
     if rule.words and rule.then is not Then.DENY:
         raise Invalid("Only a rule that denies has words for the agent.", field=f"{at}.words")
     for part, does in _ONLY_ASKING.items():

@@ -268,7 +268,7 @@ class RuleForm(ChangeForm):
         self._type(when=when, argument="", value="")
 
     def rule(self) -> Rule:
-        """The posted rule. Fields that do not apply to what the rule does (its `then`) get their defaults. Raises
+        """The posted rule. Fields that mean nothing for its kind, which is the field `then`, get their defaults. Raises
         `Invalid` for an unknown choice; the use case checks the rest."""
         posted = self.cleaned_data
         if posted["then"] not in set(Then):

@@ -35,8 +35,8 @@ CREATE OR REPLACE FUNCTION th_may_call(client auth_context) RETURNS boolean LANG
         ELSE true END
 $$;
 
--- Why calls of this client to this tool must not run at all; null if they may. Where a task is not claimed but born
--- with a lease (create_tasks), it is looked at as well.
+-- Why calls of this client to this tool must not run at all; null if they may. Tasks that are created with a lease, and
+-- so are never claimed, are checked by it as well (create_tasks).
 CREATE OR REPLACE FUNCTION th_why_not(s server, o tool, c auth_context) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN s.removed_at IS NOT NULL THEN 'server_removed'
                 WHEN NOT CASE WHEN c.issuer IN ('taskhub/oauth', 'taskhub/console') THEN th_may_call(c)
@@ -141,10 +141,11 @@ BEGIN
     RETURN held_back;
 END $$;
 
--- Whether the rules have to decide a call again before it runs: they, or the definition of its tool, or what they see
--- of the person who signed in its client, are not those by which they decided it last (`decided`), or the bypass that
--- let it pass is over. `seen` and `present` are the digests of the definition then and now. Where there are no rules
--- `decided` is null, and null AND a subquery would run the subquery: hence `coalesce`.
+-- Whether the rules have to decide a call again before it runs. They have to if, since they decided it last
+-- (`decided`), something has changed: the rules, the definition of the tool, or what the rules see of the person who
+-- signed in the client; or if the bypass that let the call pass is over. `seen` and `present` are the digests of the
+-- definition then and now. Where there are no rules `decided` is null, and null AND a subquery would run the subquery:
+-- hence `coalesce`.
 CREATE OR REPLACE FUNCTION th_to_decide(tenant bigint, client bigint, decided jsonb, seen bytea, present text)
 RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT coalesce((decided ->> 'version')::int, 0) <> v.number OR v.number > 0 AND seen <> decode(present, 'hex')
@@ -408,8 +409,8 @@ $$;
 
 -- Stores what the rules say of a claimed task for which they have to decide again (th_to_decide). With `p_approval`, a
 -- question as an array of one, people are asked; with `p_refusal`, the text that its caller gets, the task ends; with
--- neither it may run. Returns whether it may run: otherwise the worker has lost it. A task that is to be cancelled ends
--- instead.
+-- neither it may run. Returns whether it may run: if not, the worker does not hold it any more. A task that is to be
+-- cancelled ends instead.
 CREATE OR REPLACE FUNCTION decide_again(p_id bigint, p_epoch int, p_decided jsonb, p_approval json, p_refusal text,
                                         p_who text)
 RETURNS boolean LANGUAGE plpgsql AS $$

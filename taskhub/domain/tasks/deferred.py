@@ -79,7 +79,7 @@ class PutBack:
 
 
 def within_range(poll_ms: int) -> int:
-    """The time between two polls, within `POLL_RANGE_MS`."""
+    """`poll_ms`, raised or lowered into `POLL_RANGE_MS`."""
     least, most = POLL_RANGE_MS
     return min(max(poll_ms, least), most)
 
@@ -180,8 +180,8 @@ def _opened(session: bytes | None) -> str:
 
 
 def put_back_polls(polls: Sequence[PutBack], *, actor: Actor) -> frozenset[int]:
-    """Put polls back, or keep them. Nothing is written to a task whose message has not changed. Returns the ids of the
-    tasks whose polls this worker still had."""
+    """Set when these polls are due next, whether their worker gives them back or keeps them. Nothing is written to a
+    task whose message has not changed. Returns the ids of the tasks whose polls this worker still had."""
     rows = [
         {
             "id": each.poll.claim.task_id,
@@ -199,7 +199,7 @@ def put_back_polls(polls: Sequence[PutBack], *, actor: Actor) -> frozenset[int]:
 
 
 def end_poll(poll: Poll, *, status: str) -> bool:
-    """Record that the server's task is over, for a call that has ended: the task is polled no more."""
+    """Record that the server's task is over, for a call that has ended. Workers do not poll that task any more."""
     return change(_END, task=poll.claim.task_id, turn=poll.turn, status=status)
 
 

@@ -40,8 +40,8 @@ BEGIN
     END IF;
 END $$;
 
--- The message of a task with edited arguments that is live, or was cancelled, so that no result tells of them: the
--- names of these arguments come first.
+-- The message of a task with edited arguments that is live or was cancelled: the names of these arguments come first,
+-- because there is no result that tells of them.
 CREATE OR REPLACE FUNCTION th_edited_message(t task) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT left(concat_ws('. ', th_words('edited', (
         SELECT string_agg(n.name, ', ') FROM json_array_elements_text(t.edited -> 'names') AS n(name))), nullif(

@@ -172,7 +172,7 @@ def _call(due: _Due) -> PreviewCall:
         upstream_state=None,
         client_capabilities=json.loads(due.client_capabilities),
         trace={},
-        question_audience=Audience.EITHER,  # so that whatever it asks comes here, and is refused
+        question_audience=Audience.EITHER,  # so that whatever the preview asks comes to the hub, which refuses it
         run_seconds=int(PREVIEW_SECONDS),
         revision=due.revision,
     )

@@ -222,8 +222,8 @@ SELECT count(*) FROM (
 
 -- read: count_open_approvals(context bigint, session bigint, trace text) -> tuple[int, int]
 -- The open approvals of the context, and how many of them are of the session or, if `session` is null, of the trace (''
--- for none). Reads the live tasks first, since a client has few: a plan made while there were few open questions would
--- read all of those. ORDER BY as in count_live_tasks.
+-- for none). The live tasks come first, since a client has few: a plan made while there were few open questions would
+-- begin with all of those. ORDER BY as in count_live_tasks.
 SELECT count(*) AS of_context, count(*) FILTER (WHERE live.alongside) AS of_conversation FROM (
     SELECT t.id, coalesce(CASE WHEN :session IS NULL THEN :trace <> '' AND t.session_id IS NULL
                                                           AND split_part(t.trace ->> 'traceparent', '-', 2) = :trace

@@ -333,8 +333,8 @@ SELECT e.id, event_line(e) FROM event AS e
 WHERE e.xid >= :from_xid AND e.xid < :to_xid ORDER BY e.xid, e.id;
 
 -- write: take_time() -> None
--- Turns the statement timeout off, because deleting a month of seals takes long. Sets a lock timeout of 2 s, because
--- writers of events queue behind a transaction that waits for a lock on the table.
+-- Turns the statement timeout off, because deleting a month of seals takes long. Sets a lock timeout of 2 s: while a
+-- transaction waits for a lock on the table, all writers of events queue behind it.
 SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '2s', true);
 
 -- write: drop_event_part(part text, sealed_below bigint) -> None

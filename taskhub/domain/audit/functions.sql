@@ -209,7 +209,8 @@ EXCEPTION WHEN insufficient_privilege THEN
 END $$;
 
 -- The shift in an event's position (event.xid), which is the id of its transaction plus the shift. 0 until the database
--- is moved into a cluster whose transaction ids begin anew. The column's default holds it, so that a dump includes it.
+-- is moved into a cluster whose transaction ids count from the beginning again. The column's default holds it, so that
+-- a dump includes it.
 CREATE OR REPLACE FUNCTION event_shift() RETURNS bigint LANGUAGE sql STABLE AS $$
     SELECT coalesce(substring(pg_get_expr(d.adbin, d.adrelid) FROM $x$\+ '(\d+)'$x$)::bigint, 0)
     FROM pg_attribute a JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum

@@ -267,8 +267,8 @@ class ToolRow(Policy):
 
 
 def news_of(tool: Tool | ToolRow) -> str:
-    """`new`, `changed` or `gone` for a tool that is so and has not been confirmed since by a person. Otherwise empty,
-    also for a rejected tool."""
+    """`new`, `changed` or `gone`, as long as no person has confirmed this state of the tool; otherwise empty, also for
+    a rejected tool."""
     if tool.gone_at is not None:
         return "gone" if tool.confirmed_at is not None and tool.confirmed_at < tool.gone_at else ""
     if tool.rejected or tool.confirmed_digest == tool.digest:

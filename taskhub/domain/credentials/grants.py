@@ -54,7 +54,8 @@ from taskhub.store.models import AuthContext, ServerGrant, ServerOAuth
 TURN_SECONDS: Final = 60.0
 """Seconds for which only one process may refresh a grant: longer than all requests of a refresh may take."""
 SPARE_SECONDS: Final = 60.0
-"""A token is refreshed before a call if it expires within so many seconds or a fifth of its life, whichever is less."""
+"""Before a call, a token is refreshed if it expires within these seconds, or within a fifth of its life if that is
+less."""
 LOOK_SECONDS: Final = 0.2
 """Seconds between two checks whether another process has refreshed a grant."""
 

@@ -113,7 +113,7 @@ BEGIN
     END IF;
     IF NOT p_live AND EXISTS (SELECT FROM tool o JOIN server s ON s.id = o.server_id
                               WHERE o.id = owner.tool_id AND s.removed_at IS NOT NULL) THEN
-        -- Nor would the tool be called again if its server has been removed meanwhile: nobody is asked in vain.
+        -- If its server has been removed meanwhile, the tool is not called again either, so nobody is asked in vain.
         why := th_words('not_continued', th_words('server_removed'));
         UPDATE question SET state = 'superseded', closed_at = clock_timestamp()
         WHERE task_id = p_id AND state = 'open';
@@ -298,7 +298,7 @@ BEGIN
         WHERE q.closed_at IS NULL AND q.reminded_at IS NULL AND q.remind_at < p_moment AND q.due_at > p_moment
         ORDER BY q.remind_at LIMIT p_limit FOR UPDATE OF t SKIP LOCKED
     LOOP
-        -- Looked at again under the lock: somebody may have decided, or another sweep reminded them, meanwhile.
+        -- Checked again under the lock: meanwhile somebody may have decided, or another sweep may have reminded people.
         UPDATE question SET reminded_at = clock_timestamp()
         WHERE id = late.id AND closed_at IS NULL AND reminded_at IS NULL;
         CONTINUE WHEN NOT FOUND;

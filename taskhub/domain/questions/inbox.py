@@ -21,7 +21,7 @@ SHOWN: Final = 100
 SHOWN_DECIDED: Final = 50
 """Most closed questions on a page. They are fewer because each costs more to read."""
 FOLD: Final = 3
-"""The number of approvals that are alike from which on a list shows one row for all of them."""
+"""Least number of approvals that are alike for which a list shows one row in place of all."""
 _ALL_OF_IT: Final = 2**31 - 1
 _UNFOLDED: Final = 2**31 - 1
 
@@ -262,8 +262,7 @@ EVERYTHING: Final = InboxFilter()
 AGES: Final[Mapping[str, tuple[float, float]]] = MappingProxyType(
     {"": (0.0, 0.0), "1h": (0.0, 3_600.0), "over-1h": (3_600.0, 0.0), "over-1d": (86_400.0, 0.0)}
 )
-"""For each age of a filter, two bounds in seconds: a question was asked at least, and at most, so long ago. 0 stands
-for no bound."""
+"""For each age of a filter, the least and the most seconds since a question was asked. 0 stands for no bound."""
 
 _READ = {"asked": foreign, "arguments": calls.begun}
 _OTHERS = statements.one("others_of_conversation", int)

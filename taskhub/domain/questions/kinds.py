@@ -51,7 +51,8 @@ def _can_elicit(capabilities: Object, params: Object) -> bool:
 
 
 def modes_of(capabilities: Object) -> frozenset[str] | None:
-    """The modes of elicitation that a client with these capabilities can serve; `None` for none at all."""
+    """The modes of elicitation that a client with these capabilities can serve; `None` if it serves no elicitation at
+    all."""
     if not isinstance(capabilities.get("elicitation"), dict):
         return None
     return frozenset(mode for mode in ("form", "url") if _can_elicit(capabilities, {"mode": mode}))

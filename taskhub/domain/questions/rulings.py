@@ -77,7 +77,7 @@ def unruled(tenant_id: int) -> list[Unruled]:
 def ruled_result(call: LostCall, *, by: str, reason: str, text: str = "", json_text: str = "") -> dict[str, Any]:
     """The result of a call that ran according to a ruling by `by`. Its content is the tool's answer, as `text` or as
     JSON; with neither, it says that the answer is not known, and is an error if the tool has an output schema. Raises
-    `Invalid`, naming the field, for a result that the tool cannot have given."""
+    `Invalid`, which names the field, for a result that the tool cannot have given."""
     if len(text.encode()) > MAX_RESULT or len(json_text.encode()) > MAX_RESULT:
         raise Invalid(f"A result has at most {MAX_RESULT:,} bytes.", field="result")
     result: dict[str, Any] = {"content": [{"type": "text", "text": text or json_text}]}

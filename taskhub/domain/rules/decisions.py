@@ -90,7 +90,7 @@ class Rules:
         self.hide = listed.hides
         """Whether a tool may be hidden from a client."""
         self.of_person = any(one.when.of_person for one in self.rules)
-        """Whether a rule speaks of the person who signed in the client."""
+        """Whether a rule uses the person who signed in the client."""
         self._left: dict[tuple[Any, ...], Sequence[CompiledRule]] = {}
         self._of_tool: dict[tuple[Any, ...], Sequence[CompiledRule]] = {}
 

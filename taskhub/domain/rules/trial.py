@@ -105,8 +105,8 @@ def try_rules(tenant_id: int, rules: Sequence[Rule], offered: Iterable[ToolRecor
     """Try the list on the newest calls of the tenant, of the tools that it offers. Rules on trial decide nothing here
     either: what they match is counted. Raises `Invalid`, as saving the list would, unless it is the list in force.
 
-    The scopes of a client's token are stored only where rules were in force; for other calls, rules that speak of
-    scopes are in doubt.
+    The scopes of a client's token are stored only where rules were in force; for other calls, rules that use scopes are
+    in doubt.
     """
     listed = present(tenant_id)
     if tuple(rules) != listed.rules:

@@ -127,7 +127,7 @@ BEGIN
     IF NOT FOUND OR asked.state NOT IN ('open', 'offered') THEN
         RETURN false;
     END IF;
-    -- There is no request yet if a poll told the client of the page.
+    -- If the client learned of the page by a poll, there is no request yet.
     INSERT INTO outbound (task_id, question_id, page, method, params, state, closed_at)
     VALUES (p_task, asked.id, true, 'elicitation/create', '{}',
             CASE WHEN p_verdict = 'accept' AND asked.stream_id IS NOT NULL THEN 'accepted' ELSE 'answered' END,

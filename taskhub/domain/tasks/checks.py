@@ -181,7 +181,8 @@ def _same(wanted: Any, found: Any) -> bool:
 
 
 def _object(result: dict[str, Any]) -> dict[str, Any]:
-    """The answer of the companion as an object: its structured content, else the JSON of its only text."""
+    """The answer of the companion as an object: its structured content; if it has none, the JSON in its only text.
+    Empty if there is no object."""
     structured = result.get("structuredContent")
     if isinstance(structured, dict):
         return structured

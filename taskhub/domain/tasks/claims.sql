@@ -1,8 +1,8 @@
 -- Claims: which worker gets which task, and which tasks may not run any more.
 
 -- For each context with running tasks: how many more of its tasks p_worker may take, zero or less if the context is
--- full. p_per_context limits its tasks on all workers, p_share those on this one. Read from an index (task_held) that
--- no change of a running task touches.
+-- full. p_per_context limits the tasks of a context on all workers, p_share those on p_worker. Read from an index
+-- (task_held) that no change of a running task touches.
 CREATE OR REPLACE FUNCTION th_rooms(p_worker text, p_per_context int, p_share int)
 RETURNS TABLE (context_id bigint, room int)
 LANGUAGE sql STABLE AS $$
@@ -50,11 +50,11 @@ CREATE OR REPLACE FUNCTION th_unconfirmed(s server, o tool) RETURNS boolean LANG
     SELECT s.review AND o.confirmed_digest <> o.digest
 $$;
 
--- Those of the tasks p_ids that must not run as they are if a worker takes them now, and why. An approval is for
--- exactly the call that people saw (th_call_digest), and holds while these people may approve it: otherwise it has to
--- be asked for again. It also has to be asked for if a tool waits for a person to confirm it and nobody has approved
--- this call. As every batch of a claim is checked here, the costly check of a client's rights (th_may_call) is made
--- only if they depend on a person.
+-- Which of the tasks p_ids must not run as they are if a worker takes them now, and why. An approval is for exactly the
+-- call that people saw (th_call_digest), and counts as long as these people may approve it: otherwise people have to be
+-- asked again. They also have to be asked if the tool waits for a person to confirm it and nobody has approved this
+-- call. As every batch of a claim is checked here, the costly check of a client's rights (th_may_call) is made only if
+-- they depend on a person.
 CREATE OR REPLACE FUNCTION th_unfit(p_ids bigint[])
 RETURNS TABLE (id bigint, tenant_id bigint, tool_id bigint, lease_epoch int, approval bigint, reason text, why text)
 LANGUAGE sql STABLE AS $$
@@ -96,7 +96,7 @@ LANGUAGE sql STABLE AS $$
     WHERE may.barred IS NOT NULL OR may.gone OR may.outdated
 $$;
 
--- Holds back those of the tasks p_ids, which a worker is about to take, that must not run as they are (th_unfit);
+-- Of the tasks p_ids, which a worker is about to take, holds back those that must not run as they are (th_unfit), and
 -- returns their ids. Where the tool has changed, an approval is asked for; the other tasks are faulted, with the
 -- reason. The caller holds the locks of the tasks.
 CREATE OR REPLACE FUNCTION th_hold_back(p_ids bigint[]) RETURNS bigint[] LANGUAGE plpgsql AS $$
@@ -174,8 +174,8 @@ $$;
 -- tasks for a disabled server, which cause a second look only when a first look meets one.
 -- Tasks for a removed server are faulted (th_hold_back).
 -- The first look takes the queue as it stands, oldest first, as many tasks as every context has room for: whatever it
--- finds fits, and no task is locked in vain. It is enough if no context is full, no server is scarce and no more tasks
--- than that are queued. Otherwise the backlog of one context or server may fill the front of the queue.
+-- finds fits, and no task is locked in vain. The first look is enough if no context is full, no server is scarce and no
+-- further tasks are queued. Otherwise the backlog of one context or server may fill the front of the queue.
 -- The second look goes from context to context, and within each from tool to tool. It never reads an entry of a full
 -- context, nor more of a server's entries than the server has room for: its cost grows with the number of waiting
 -- contexts and tools, not of tasks. It visits at most 200 pairs of context and tool, from a start that changes with

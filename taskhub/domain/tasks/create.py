@@ -267,7 +267,7 @@ def _repeated(drafts: Sequence[_Draft]) -> list[_Draft]:
 
 
 def _who(drafts: Sequence[_Draft]) -> str:
-    """The actor of the tasks, as JSON: usually one for all, else one for each task (see `task_record`)."""
+    """The actor of the tasks, as JSON: usually one actor for all tasks, otherwise one for each (see `task_record`)."""
     actors = {draft.actor for draft in drafts}
     if len(actors) == 1:
         return who(drafts[0].actor)

@@ -223,7 +223,7 @@ def fault_deferred(poll: Poll, error: dict[str, Any], *, status: str, kind: str,
 
 def lose_deferred(poll: Poll, *, told: str, actor: Actor) -> bool:
     """Report that the server's task cannot be found any more; `told` says why. A tool that may run twice runs again, up
-    to its attempts; for any other, people are asked whether it ran. Returns as `fault_deferred`."""
+    to its attempts; for any other, people are asked whether it ran. Returns what `fault_deferred` returns."""
     return change(
         _LOSE,
         poll.claim.task_id,
@@ -237,7 +237,7 @@ def lose_deferred(poll: Poll, *, told: str, actor: Actor) -> bool:
 
 
 def cancel_deferred(poll: Poll, *, status: str, message: str, actor: Actor) -> bool:
-    """End the task as cancelled, and its server's task as over, in `status`. Returns as `fault_deferred`."""
+    """End the task as cancelled, and its server's task as over, in `status`. Returns what `fault_deferred` returns."""
     return change(
         _CANCEL,
         poll.claim.task_id,
@@ -252,7 +252,7 @@ def cancel_deferred(poll: Poll, *, status: str, message: str, actor: Actor) -> b
 
 def ask_deferred(poll: Poll, asked: Sequence[NewQuestion] | None, *, message: str, delay_ms: int, actor: Actor) -> bool:
     """Open further questions of the server's task, and poll it again after `delay_ms`. If `asked` is `None`, close its
-    open questions: the server wants no answer any more. Returns as `fault_deferred`."""
+    open questions: the server does not want an answer any more. Returns what `fault_deferred` returns."""
     return change(
         _ASK,
         poll.claim.task_id,

@@ -33,8 +33,8 @@ REFUSED: Final = ("rejected", "expired", "denied")
 """How tasks end whose tool neither answered nor failed (`Task.ended_as`)."""
 
 TABS: Final = ("queued", "working", "input_required", "finished", "error", "faulted", *REFUSED, "cancelled")
-"""Tabs of the list: the states, of which `faulted` and `finished` are without those of `REFUSED`, and `error` for
-finished tasks whose tool reported an error. Every task is in one of them."""
+"""The tabs of the list: the states; `error`, for finished tasks whose tool reported an error; and the ends of
+`REFUSED`, whose tasks are in no other tab. Every task is in one tab."""
 
 PARTS: Final = {
     "people": "input_required",
@@ -111,8 +111,8 @@ class TaskRow:
 
 @dataclass(frozen=True, slots=True)
 class TaskPage:
-    """Rows, and the cursor of the next page, `None` on the last page. If only a range of ids was searched, there may be
-    a next page although this one is not full."""
+    """A page of the list. `next_before`: the cursor of the next page; `None` on the last page. If only a range of ids
+    was searched, there may be a next page although this page is not full."""
 
     rows: tuple[TaskRow, ...]
     next_before: int | None

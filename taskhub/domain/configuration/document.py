@@ -35,7 +35,7 @@ MAX_FILE: Final = 4_194_304
 PARTS: Final = ("rules", "servers", "people", "clients")
 _CALLED: Final = {str: "text", int: "a whole number", bool: "true or false"}
 _PREFIX: Final = "policy_"
-"""The prefix that names of fields of a policy lack in the file: `mode` is `policy_mode`."""
+"""A prefix that the file leaves out of the names of a policy's fields: it has `mode` for `policy_mode`."""
 
 T = TypeVar("T")
 

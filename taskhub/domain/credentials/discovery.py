@@ -33,7 +33,8 @@ _ACCEPT: Final = {"Accept": "application/json, text/event-stream"}
 
 
 class _Metadata(OAuthMetadata):
-    """RFC 8414 requires the authorization endpoint only of servers that support a grant that uses it."""
+    """The metadata of an authorization server. The authorization endpoint may be missing: RFC 8414 requires it only of
+    servers that support a grant which uses it."""
 
     authorization_endpoint: AnyHttpUrl | None = None  # type: ignore[assignment]  # wider than the SDK's
 

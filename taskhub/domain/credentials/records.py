@@ -30,7 +30,7 @@ class Way(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OAuthSettings:
-    """How an admin wants the hub to be authorized at a server. A `secret` of `None` keeps the stored one, an empty one
+    """How an admin wants the hub to be authorized at a server. `secret`: `None` keeps the stored secret, an empty text
     deletes it. An empty `issuer`, `client_id` or `scopes` leaves the choice to the server and its authorization
     server."""
 

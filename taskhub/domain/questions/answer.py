@@ -112,7 +112,8 @@ def rule_outcome(
 
 def refuse_question(task_id: int, question: OpenQuestion, error: dict[str, Any], *, actor: Actor) -> AnswerOutcome:
     """Store the JSON-RPC error with which the client answered (CH-05), even if people could still have answered the
-    question: a tool that waits for the answer gets the error in its place, any other call fails with it."""
+    question: a tool that waits for the answer gets the error in place of the answer; any other call fails with the
+    error."""
     clean = jsonx.repaired(error)
     return change(
         _REFUSE,

@@ -1,4 +1,5 @@
-"""Checks: if nobody knows whether a tool ran, its companion, a read-only tool, is asked (`Policy.companion`)."""
+"""Checks: if it is not known whether a tool ran, a worker asks the tool's companion, which is a read-only tool
+(`Policy.companion`)."""
 
 from __future__ import annotations
 

@@ -220,8 +220,8 @@ class TaskDetail:
 
     @property
     def tool_use(self) -> str:
-        """The id that the calling program sent for this use of the tool (`core.names.TOOL_USE`), by which its own
-        transcript names the call; empty if it sent none."""
+        """The id that the calling program sent for this use of the tool (`core.names.TOOL_USE`), by which the program's
+        own transcript names the call; empty if it sent no id."""
         return str(self.trace.get(TOOL_USE, ""))
 
     @property

@@ -44,9 +44,10 @@ PARTS: Final = {
     "unfetched": "finished",
     "errors": "error",
 }
-"""Tabs that are shown only while selected, each with the tab on its right: tasks that wait for people, tasks that wait
-for their client, tasks whose outcome is unknown and waits for a ruling, plain calls that go on although their caller
-left, those whose caller left and has not fetched the result, and what went wrong (`error` and `faulted`)."""
+"""Tabs that are shown only while they are selected, each with the tab to the left of which it is shown. `people`,
+`client`: tasks that wait for people, or for their client. `unknown`: tasks whose outcome is unknown and waits for a
+ruling. `abandoned`: plain calls that go on although their caller left. `unfetched`: plain calls that ended, whose
+caller left and has not fetched the result. `errors`: `error` and `faulted` together."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -210,7 +210,7 @@ def renew_leases(*, worker: str, held: Sequence[tuple[int, int]], lease_seconds:
 
 def unruled(lost: Sequence[tuple[int, int]]) -> set[int]:
     """Which of the tasks `lost` (task id, epoch) still wait for a ruling on the run of that epoch: no other run has
-    begun, and none may before the ruling."""
+    begun, and none may begin before the ruling."""
     return set(_UNRULED(tasks=[task for task, _ in lost], epochs=[epoch for _, epoch in lost]))
 
 

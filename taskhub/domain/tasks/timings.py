@@ -23,6 +23,6 @@ def store_timings(timings: Sequence[Timing]) -> None:
 
 
 def server_timings() -> list[ServerTiming]:
-    """The sums for metrics, since the server was created or the database last recovered from a crash: as counters, they
-    may restart at 0."""
+    """The sums for metrics, since the server was created or the database last recovered from a crash: like any
+    counters, they may restart at 0."""
     return _TIMINGS()

@@ -1,4 +1,4 @@
-"""The public URL of this hub, and the OAuth resource that its tokens are for."""
+"""The public URL of this hub, and the OAuth resource for which its tokens are."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def base_url(request: HttpRequest) -> str:
-    """The hub's base URL: `PUBLIC_URL`, else scheme and host of the request, whose Host header the guard has checked.
-    It is also the issuer of the hub's authorization server."""
+    """The hub's base URL: `PUBLIC_URL`; if that is not set, scheme and host of the request, whose Host header the guard
+    has checked. It is also the issuer of the hub's authorization server."""
     return str(settings.PUBLIC_URL) or f"{request.scheme}://{request.get_host()}"
 
 
@@ -51,7 +51,7 @@ def has_authorization_server() -> bool:
 
 
 def authorization_servers(request: HttpRequest) -> list[str]:
-    """The issuers whose tokens the hub accepts. The external one is first, since an operator who configures one wants
-    it to be used."""
+    """The issuers whose tokens the hub accepts. The external issuer is first, because an operator who configures one
+    wants it to be used."""
     ours = [base_url(request)] if settings.TASKHUB_OAUTH else []
     return ([str(settings.OIDC_ISSUER)] if settings.OIDC_ISSUER else []) + ours

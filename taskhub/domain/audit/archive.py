@@ -42,7 +42,8 @@ FORMAT: Final = 1
 
 
 class Broken(Exception):
-    """The log or an archive differs from its seals. `problem` describes the first fault, `event_id` its event."""
+    """The log or an archive differs from its seals. `problem` describes the first fault; `event_id` is the id of the
+    event that has it, if the fault is one event's."""
 
     def __init__(self, problem: str, event_id: int | None = None) -> None:
         super().__init__(problem)
@@ -55,7 +56,7 @@ class NotArchived(Refused):
 
 @dataclass(frozen=True, slots=True)
 class StoredSeal:
-    """A seal as it is stored. `event_ids` and `leaves` are empty where only the chain of seals is checked."""
+    """A seal as it is stored. `event_ids` and `leaves` are empty if only the chain of seals is to be checked."""
 
     id: int
     from_xid: int
@@ -78,7 +79,7 @@ class StoredSeal:
         return link(self.signed, self.signature)
 
     def check(self, key: Ed25519PublicKey, name: str) -> None:
-        """Raises `Broken` unless this key signed exactly this seal."""
+        """Raises `Broken` unless this key signed exactly this seal. `name`: what the error calls the seal."""
         try:
             key.verify(self.signature, self.signed)
         except InvalidSignature:
@@ -89,8 +90,8 @@ class StoredSeal:
 class Archived:
     """The archived beginning of the log, as of one archiving: everything up to the seal that ends at `to_xid` and whose
     link is `link`. `events` and `seals` count what all archives hold; `until` is the time of the newest event of the
-    last archived part. `file` is the name of the last archive, `sha256` its digest. `ahead` counts the archived events
-    that are in the database too, and `ahead_digest` is their digest."""
+    last archived part. `file` is the name of the last archive, `sha256` the file's digest. `ahead` counts the archived
+    events that are still in the database too, `ahead_digest` is the digest of these."""
 
     to_xid: int
     link: bytes
@@ -145,8 +146,8 @@ class Archived:
 @dataclass(frozen=True, slots=True)
 class Contents:
     """The contents of a valid archive: `events` events in `seals` seals, at positions from `from_xid` up to, not
-    including, `to_xid`. `previous` is the link of the last seal in the archive before this one, `link` that of its own
-    last seal."""
+    including, `to_xid`. `previous` is the link of the last seal in the previous archive, `link` that of the last seal
+    in this one."""
 
     from_xid: int
     previous: bytes
@@ -186,7 +187,8 @@ _NEWEST = statements.one("newest_archived", _Newest, convert={"archived": statem
 
 
 def due_parts(before: datetime) -> Iterator[str]:
-    """A line of text for each part that can be archived, which is closed and has no event from `before` or later."""
+    """A line of text for each part that can be archived: a part to which no more events are written, and which has no
+    event from `before` or later."""
     for part in _PARTS():
         if not part.due(before):
             return

@@ -17,15 +17,15 @@ RETURNS jsonb LANGUAGE sql STABLE AS $$
         'answers_sha256', encode(sha256(convert_to(came_along::text, 'UTF8')), 'hex')))
 $$;
 
--- The verdict of the rules on a call (the column `task.decided`), as an event stores it; nothing where the tenant had
--- none.
+-- The verdict of the rules on a call (the column `task.decided`), as an event stores it; an empty object if the tenant
+-- had no rules.
 CREATE OR REPLACE FUNCTION th_decided(decided jsonb) RETURNS jsonb LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN decided IS NULL THEN '{}' ELSE jsonb_build_object('decided', decided - '{scopes,person}'::text[]) END
 $$;
 
 -- Trigger of `task`, for each statement: writes an event for each changed row, and sends hints. All events are written
--- by one INSERT, since starting an INSERT costs more than a row. The setting `th.who` has the actor as JSON; for a
--- statement on behalf of several actors, its key "tasks" maps the public id of each task to its actor.
+-- by one INSERT, because starting an INSERT costs more than a further row in it. The setting `th.who` has the actor as
+-- JSON; for a statement on behalf of several actors, its key "tasks" maps the public id of each task to its actor.
 CREATE OR REPLACE FUNCTION task_record() RETURNS trigger LANGUAGE plpgsql
 -- Otherwise a cached plan that was made for one row would compare every old row with every new one.
 SET enable_nestloop = off AS $$
@@ -88,7 +88,8 @@ CREATE OR REPLACE FUNCTION th_bypassed(p_tenant bigint, p_task bigint, p_context
             jsonb_strip_nulls(jsonb_build_object('bypass', p_bypass, 'rule', p_rule, 'permit', p_permit)))
 $$;
 
--- Trigger of `task`, for each row that a bypass let pass: at the commit, so after the event of the task itself.
+-- Trigger of `task`, for each task that a bypass let pass. It is deferred to the commit, so that its event comes after
+-- the event of the task itself.
 CREATE OR REPLACE FUNCTION task_bypassed() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM th_bypassed(NEW.tenant_id, NEW.id, NEW.context_id, NEW.tool_name, NEW.decided -> 'bypass',
@@ -96,7 +97,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Records a refused write under an old epoch: of a worker that had lost the task.
+-- Records a write under an old epoch that was refused, because its worker had lost the task.
 CREATE OR REPLACE FUNCTION th_record_stale(p_id bigint, p_epoch int, p_what text) RETURNS void LANGUAGE sql AS $$
     INSERT INTO event (tenant_id, task_id, action, actor, door, context_id, target, after)
     SELECT t.tenant_id, t.id, 'task.write.stale', coalesce(th_who('name'), session_user),
@@ -105,8 +106,9 @@ CREATE OR REPLACE FUNCTION th_record_stale(p_id bigint, p_epoch int, p_what text
     FROM task t WHERE t.id = p_id
 $$;
 
--- An event as a line of text, whose bytes a seal covers and an archive keeps. Never to be changed: a new column needs a
--- new function. STABLE like the functions that it calls, so that Postgres inlines it: it runs for every event.
+-- An event as a line of text, whose bytes a seal covers and an archive keeps. This function must never change: a new
+-- column needs a new function. STABLE like the functions that it calls, so that Postgres inlines it: it runs for every
+-- event.
 CREATE OR REPLACE FUNCTION event_line(e event) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT jsonb_build_array(
         e.id, e.tenant_id, e.task_id, e.task_version, e.action, e.actor, e.door, e.address, e.context_id,
@@ -136,9 +138,9 @@ BEGIN
                    ' FOR EACH STATEMENT EXECUTE FUNCTION append_only()', part);
 END $$;
 
--- Creates parts of `size` ids ahead of their use, until there are two above the part that is written to. If the latter
--- has events from an earlier month, and at least `fewest` of them, lets further events go to the next part and returns
--- its name; else returns NULL.
+-- Creates parts of `size` ids ahead of their use, until there are two above the part that is written to. If the part
+-- that is written to has events from an earlier month, and at least `fewest` events, lets further events go to the next
+-- part, and returns that part's name. Otherwise returns null.
 CREATE OR REPLACE FUNCTION event_part_turn(size bigint, fewest bigint) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     last bigint;
@@ -173,7 +175,7 @@ BEGIN
 END $$;
 
 -- Drops the oldest part, whose events are archived, and deletes the archived seals, except for the last one, to which
--- the next seal is linked. Raises TH008 for any other part, and while events are written to it.
+-- the next seal is linked. Raises TH008 if it is not the oldest part, or if events are still written to it.
 CREATE OR REPLACE FUNCTION event_part_drop(part text, sealed_below bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     oldest record;
@@ -187,7 +189,7 @@ BEGIN
     EXECUTE format('DROP TABLE %I', part);
 END $$;
 
--- Trigger of `seal`: refuses to delete seals that are not archived according to the log, and the last archived one.
+-- Trigger of `seal`: refuses to delete seals that the log does not say are archived, and the last archived seal.
 CREATE OR REPLACE FUNCTION seal_stays() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF (SELECT max(to_xid) FROM gone) >= (SELECT coalesce(max((e.after ->> 'to_xid')::bigint), 0) FROM event e
@@ -207,7 +209,8 @@ EXCEPTION WHEN insufficient_privilege THEN
 END $$;
 
 -- The shift in an event's position (event.xid), which is the id of its transaction plus the shift. 0 until the database
--- is moved into a cluster whose transaction ids begin anew. The column's default holds it, so that a dump includes it.
+-- is moved into a cluster whose transaction ids count from the beginning again. The column's default holds it, so that
+-- a dump includes it.
 CREATE OR REPLACE FUNCTION event_shift() RETURNS bigint LANGUAGE sql STABLE AS $$
     SELECT coalesce(substring(pg_get_expr(d.adbin, d.adrelid) FROM $x$\+ '(\d+)'$x$)::bigint, 0)
     FROM pg_attribute a JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum

@@ -28,8 +28,8 @@ from taskhub.store.backend.base import unhurried
 class Moved:
     """A move of the log into `cluster`, from the cluster `before` (empty if unknown). At the move, all positions below
     `sealed_to` were sealed. An event after the move has its transaction id plus `shift` as its position. `late` counts
-    events that had been written in the new cluster before the move was recorded, at sealed positions; they have ids
-    from `first` to `last` and got new positions."""
+    events that had been written in the new cluster before the move was recorded, at positions that were sealed already.
+    These events have ids from `first` to `last`, and got new positions."""
 
     cluster: str
     before: str

@@ -7,11 +7,11 @@ from typing import Final
 from taskhub.store import statements
 
 SIZE: Final = 100_000_000
-"""Ids of one part, about 50 GB of events. A month with more goes on in the next part."""
+"""How many ids a part has, for about 50 GB of events. A month with more events goes on in the next part."""
 
 FEWEST: Final = 100_000
-"""Fewest events in a part before a new month begins another one. Few parts are better, since reading a task's events
-looks at all of them."""
+"""Fewest events in a part before a new month begins another part. Few parts are better, because reading a task's events
+looks at all parts."""
 
 _TURN = statements.maybe("turn_event_part", str)
 

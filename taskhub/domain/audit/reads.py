@@ -27,14 +27,15 @@ EXPORT_ROWS = 100_000
 _CHUNK = 1_000
 _SKEW = timedelta(minutes=10)
 """Tolerance when a time is looked up by bisection over ids. Ids and times grow together, except for concurrent
-transactions (10 seconds at most) and after a clock was set back: if by more than this, a search may miss events."""
+transactions (by 10 seconds at most) and after a clock was set back. If that was by more than this tolerance, a search
+may miss events."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """Which events to show. `action` is an exact name, or a category such as `task`; `task` is a public id or, for a
-    purged task, its number; `actor` is a part of the actor's name; `address` is a prefix; `text` is a part of target,
-    reason, before or after.
+    """Which events to show; empty fields mean everything. `action`: an exact name, or a category such as `task`.
+    `task`: a public id or, for a purged task, its number. `actor`: a part of the actor's name. `address`: the beginning
+    of the address. `text`: a part of target, reason, before or after.
     """
 
     action: str = ""
@@ -77,7 +78,7 @@ class EventRow:
 
     @property
     def changes(self) -> tuple[tuple[str, str | None, str | None], ...]:
-        """(field, before, after) as text, for the fields of `before` and `after` where these are objects."""
+        """(field, before, after) as text, for each field of the objects `before` and `after`."""
         before = self.before if isinstance(self.before, dict) else {}
         after = self.after if isinstance(self.after, dict) else {}
         names = [*before, *(name for name in after if name not in before)]
@@ -240,7 +241,8 @@ def _indexed(wanted: EventFilter) -> bool:
 
 
 def _bounds(tenant_id: int, wanted: EventFilter) -> tuple[int, int] | None:
-    """Ids `low <= id < high` that can match; `None` when none can."""
+    """The range of ids that can match, as (low, high): from `low` up to, not including, `high`. `None` if no event can
+    match."""
     low, high = 0, 2**63 - 1
     if wanted.since is not None:
         low = _FIRST_AT(tenant=tenant_id, moment=wanted.since - _SKEW)

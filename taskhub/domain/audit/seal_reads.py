@@ -22,10 +22,11 @@ MOVED: Final = (
 class SealState:
     """The state of sealing now. A position is the id of an event's transaction, shifted after a move (`event.xid`).
 
-    The log is in `cluster`; at its last verification or move it was in `known_in`. Either is empty if unknown. All
-    positions below `sealed_to` are sealed. `at_xid` is the position of the next transaction, `open_xid` that of the
-    oldest running one. `farthest_…` is the event with the highest position; `waiting_…` is the oldest event without a
-    seal, which has waited for `waited` seconds. `workers` counts the live workers."""
+    `cluster` is the Postgres cluster that the log is in; `known_in` is the one that it was in at its last verification
+    or move. Each is empty if unknown. All positions below `sealed_to` are sealed. `at_xid` is the position of the next
+    transaction, `open_xid` that of the oldest running one. `farthest_…` is the event with the highest position;
+    `waiting_…` is the oldest event without a seal, which has waited for `waited` seconds. `workers` counts the live
+    workers."""
 
     cluster: str
     known_in: str

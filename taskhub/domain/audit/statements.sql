@@ -45,7 +45,7 @@ ORDER BY e.id ASC LIMIT :most;
 -- read fresh: older_events_searched(tenant bigint, low bigint, high bigint, action text, category text, task bigint,
 --     door text, actor text, address text, since timestamptz, until timestamptz, text text, looked_at int, most int)
 --     -> list[EventRow]
--- The inner LIMIT is what bounds the work; the outer one stops it as soon as the page is full.
+-- The inner LIMIT bounds the work; the outer LIMIT ends it as soon as the page is full.
 SELECT {event_columns}
 FROM (SELECT * FROM event AS e WHERE {event_reach} ORDER BY e.id DESC LIMIT :looked_at) AS e {event_joins}
 WHERE {event_fits}
@@ -61,6 +61,7 @@ ORDER BY e.id ASC LIMIT :most;
 
 -- read fresh: last_event_looked_at(tenant bigint, low bigint, high bigint, looked_at int)
 --     -> tuple[int, datetime] | None
+-- The last event that a search over `looked_at` events reaches, with its time; no row if it reaches the end.
 SELECT e.id, e.at FROM event AS e WHERE {event_reach} ORDER BY e.id DESC LIMIT 1 OFFSET :looked_at - 1;
 
 -- read fresh: first_event_id_at(tenant bigint, moment timestamptz) -> int
@@ -104,15 +105,15 @@ SELECT action FROM step WHERE action IS NOT NULL LIMIT 200;
 e.id, e.at, e.actor, e.after ->> 'ok' AS ok
 */
 
--- A record without `full` is of a release that made full verifications only.
+-- An event without `full` was written by a release that made only full verifications.
 /* fragment: read_in_full
 e.after ->> 'ok' = 'true' AND coalesce(e.after ->> 'full', 'true') = 'true'
 */
 
 -- read fresh: seal_status(tenant bigint) -> SealStatus
 -- `covered` walks downwards from the last event of the last seal: from the newest event it would read everything since
--- then, if the sealer stopped long ago. `verified` looks at the tenant's events and at those of no tenant apart, an
--- index step for each: with OR, Postgres would search the whole log.
+-- then, if the sealer stopped long ago. `verified` looks at the tenant's events and at events of no tenant in two
+-- parts, with an index step for each: with OR, Postgres would search the whole log.
 WITH last AS (
     SELECT s.to_xid, s.at, (SELECT max(id) FROM unnest(s.event_ids) AS ids (id)) AS top
     FROM seal AS s ORDER BY s.to_xid DESC LIMIT 1
@@ -233,7 +234,7 @@ SELECT cluster() AS cluster,
 SELECT min(e.xid) FROM event AS e WHERE e.xid >= :from_xid;
 
 -- read: event_leaves(from_xid bigint, to_xid bigint, from_id bigint, to_id bigint) -> Leaves
--- In one row, which is faster to read than thousands of rows.
+-- All events are returned in one row, which is faster to read than thousands of rows.
 SELECT count(*) AS count, array_agg(e.id ORDER BY e.xid, e.id)::text AS event_ids,
        string_agg(event_digest(e), '' ORDER BY e.xid, e.id) AS digests
 FROM event AS e WHERE e.xid >= :from_xid AND e.xid < :to_xid AND e.id >= :from_id AND e.id <= :to_id;
@@ -247,7 +248,8 @@ VALUES (:from_xid, :to_xid, :count, :event_ids, :leaves, :root, :previous, :sign
 -- Verification
 
 -- read fresh: verified_before() -> _Before
--- Only the mark is signed. A success without a mark may be forged, so a failure counts even if a success follows.
+-- Only the mark is signed. An event of a success without a mark may be forged, so a failure counts even if a success
+-- follows it.
 WITH marked AS (SELECT {newest_mark}),
 archived AS (SELECT {newest_archive}),
 moved AS (SELECT {newest_move}),
@@ -277,7 +279,8 @@ s.id, s.from_xid, s.to_xid, s.count, s.root, s.previous, s.signature
 SELECT {seal_head} FROM seal AS s WHERE s.to_xid > :above AND s.to_xid <= :up_to ORDER BY s.to_xid LIMIT :most;
 
 -- read: seals_with_leaves(above bigint, most int, events bigint) -> list[StoredSeal]
--- At least one seal; further ones while the seals before them have fewer than `events` events together.
+-- At least one seal, if there is any. A further seal is returned as long as the seals before it have fewer than
+-- `events` events together.
 SELECT {seal_head}, s.event_ids, s.leaves
 FROM (
     SELECT s.*, sum(s.count) OVER (ORDER BY s.to_xid) - s.count AS before
@@ -316,12 +319,13 @@ SELECT p.name, p.from_id, p.to_id, (SELECT e.last_value FROM event_id_seq AS e) 
 FROM event_parts() AS p ORDER BY p.from_id;
 
 -- read: archive_cut(from_id bigint, to_id bigint) -> int | None
--- The end of the first seal by which all events of the part are sealed; NULL while some are not.
+-- The end of the first seal with which all events of the part are sealed; null while some of its events are not.
 SELECT min(s.to_xid) FROM seal AS s
 WHERE s.to_xid > (SELECT max(e.xid) FROM event AS e WHERE e.id >= :from_id AND e.id < :to_id);
 
 -- read: events_in_part(from_id bigint, to_id bigint, below bigint) -> tuple[int, int]
--- The number of events in the part, and of those that the archive before has already, at positions below `below`.
+-- The number of events in the part, and how many of these have positions below `below`: the previous archive has them
+-- already.
 SELECT count(*), count(*) FILTER (WHERE e.xid < :below) FROM event AS e WHERE e.id >= :from_id AND e.id < :to_id;
 
 -- read: event_lines(from_xid bigint, to_xid bigint) -> list[tuple[int, str]]
@@ -329,8 +333,8 @@ SELECT e.id, event_line(e) FROM event AS e
 WHERE e.xid >= :from_xid AND e.xid < :to_xid ORDER BY e.xid, e.id;
 
 -- write: take_time() -> None
--- Deleting a month of seals takes long: no statement timeout. Writers of events queue behind a transaction that waits
--- for a lock on the table: a lock timeout of 2 s.
+-- Turns the statement timeout off, because deleting a month of seals takes long. Sets a lock timeout of 2 s: while a
+-- transaction waits for a lock on the table, all writers of events queue behind it.
 SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '2s', true);
 
 -- write: drop_event_part(part text, sealed_below bigint) -> None

@@ -34,12 +34,13 @@ HEADS: Final = 10_000
 """Most seals in one read where only their links are checked."""
 
 FULL_SECONDS: Final = 90.0
-"""A verification that would take longer in full is incremental, unless a full one is asked for, as every night."""
+"""Most seconds of a full verification that nobody asked for. If it would take longer, an incremental one is made. Every
+night, a full one is asked for."""
 
 READ_EVENT_SECONDS: Final = 5.1e-6
 READ_SEAL_SECONDS: Final = 58e-6
-"""Seconds for reading one event or one seal, for the estimate of a duration. The last full verification on this hub
-corrects them. Measurements: docs/run/operate.md."""
+"""Seconds for reading one event or one seal, for the estimate of a duration. The estimate is corrected by the time of
+the last full verification on this hub. Measurements: docs/run/operate.md."""
 
 Report = Callable[[int, int, float], None]
 """Called from time to time with the number of events and of seals read so far, and the fraction of the log that is done
@@ -48,9 +49,10 @@ Report = Callable[[int, int, float], None]
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How far a verification came that found no fault: up to the seal that ends at `to_xid` and whose link is `link`,
-    over `seals` seals with `events` events since the beginning of the log. It began `at`, in `cluster`. Every one of
-    these events has been read since `full_at`, the beginning of the last full verification.
+    """How far a verification came that found no fault: up to the seal that ends at `to_xid` and whose link is `link`.
+    From the beginning of the log up to there, there are `seals` seals with `events` events. `at`: when the verification
+    began; `cluster`: the cluster of the log. `full_at`: when the last full verification began; each of these events has
+    been read since.
     """
 
     to_xid: int
@@ -103,11 +105,18 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The result of a verification. `events` events in `seals` seals were read and are intact; `unsealed` events have
-    no seal yet. `problem` describes the first fault, and `event_id` is its event, if any. `unproven` says why events
-    lack a seal that they should have. If both texts are empty, there is a new `mark`. An incremental verification went
-    on from the mark `earlier`, in event `since`, and does not count the events up to there. `notice` is a warning for
-    people although the log is intact; `seconds` is how long reading took."""
+    """The result of a verification.
+
+    `events`, `seals`: how many events were read and are intact, and how many seals have them.
+    `unsealed`: how many events have no seal yet.
+    `problem`, `event_id`: the first fault, and the id of the event that has it, if it is one event's.
+    `unproven`: why events have no seal although they should have one.
+    `mark`: the new mark; `None` unless `problem` and `unproven` are empty.
+    `earlier`, `since`: for an incremental verification, the mark from which it went on, and the id of the event with
+    that mark. Events up to that mark are not in `events`.
+    `archived`: what is archived, and was not read.
+    `notice`: a warning for people, although the log is intact.
+    `seconds`: how long reading took."""
 
     events: int
     seals: int
@@ -125,8 +134,8 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Whether a verification will be `full`; how many `events` and `seals` a full one reads, and in about how many
-    `seconds`."""
+    """What kind of verification comes next. `full`: whether it is a full one. `events`, `seals`, `seconds`: how many
+    events and seals a full one reads, and in about how many seconds."""
 
     full: bool
     events: int
@@ -136,8 +145,9 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Before:
-    """The log's records of earlier work: the newest mark, archiving and move, each with the id of its event; when a
-    verification last failed; how much the last full one read, and in how many seconds."""
+    """What the log itself says of earlier work: the newest mark, archiving and move, each with the id of the event that
+    has it; when a verification last failed (`failed_at`); how much the last full verification read, and in how many
+    seconds (`timed_…`)."""
 
     now: datetime
     event_id: int | None
@@ -154,8 +164,8 @@ class _Before:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """`_Before`, with the signatures of mark, archiving and move checked. `read` raises `Broken` for an archiving or a
-    move without a valid signature; a mark without one is `None`."""
+    """`_Before`, with the signatures of mark, archiving and move checked. `read` raises `Broken` if an archiving or a
+    move has no valid signature. If a mark has none, `mark` is `None`."""
 
     before: _Before
     mark: Mark | None
@@ -224,7 +234,7 @@ _DIGESTS = statements.many("event_digests", tuple[int, bytes])
 
 def plan_verification(*, full: bool = False, since_mark: bool = False) -> Plan:
     """Decide whether the next verification is full: if `full` is set; if there is no mark, or a verification has failed
-    since the mark; and, unless `since_mark` is set, if it will probably take no longer than `FULL_SECONDS`."""
+    since the mark; and, unless `since_mark` is set, if a full one will probably take no longer than `FULL_SECONDS`."""
     try:
         known = _Known.read(signing_key().public_key())
     except Broken:
@@ -252,9 +262,10 @@ def verify_audit(
     report: Report = lambda events, seals, part: None,
     state: SealState | None = None,
 ) -> Verdict:
-    """Check the chain of seals and compare the events with their seals, oldest first, up to the first fault. Full if
-    `full` is set, if there is no mark, or if a verification has failed since the mark. `state` is the state before the
-    caller sealed events: if events had waited for too long then, the verdict is `unproven`.
+    """Check the chain of seals and compare the events with their seals, oldest first, up to the first fault. The
+    verification is full if `full` is set, if there is no mark, or if a verification has failed since the mark. `state`:
+    the state of sealing before the caller sealed events; if events had waited for too long then, the verdict has a text
+    in `unproven`.
     """
     stopwatch = _Stopwatch(report)
     while True:
@@ -326,7 +337,7 @@ def record_verdict(verdict: Verdict, *, actor: Actor) -> int:
 
 def move_audit(*, actor: Actor, report: Report = lambda events, seals, part: None) -> tuple[Verdict, Moved | None]:
     """Verify everything that was moved into this cluster, then continue the log in it and record the move. Returns the
-    verdict and the move; `None` instead of the move if there was a fault, so that nothing was changed.
+    verdict and the move. If there was a fault, nothing is changed, and the move is `None`.
 
     Raises `Refused` if the log was not moved."""
     key = signing_key().public_key()
@@ -384,7 +395,8 @@ class _Walk:
             )
 
     def follow(self, up_to: int) -> None:
-        """Check only the links of the seals up to this position, that of the mark; their events are not read."""
+        """Check only the links of the seals up to the position `up_to`, which is that of the mark. The events of these
+        seals are not read."""
         while page := _HEADS(above=self._above, up_to=up_to, most=HEADS):
             for seal in page:
                 self._step(seal)
@@ -403,7 +415,7 @@ class _Walk:
                     break
                 fitting += 1
             self._read(page[:fitting], low)
-            if broken is not None:  # an event of an earlier seal would have been the first fault
+            if broken is not None:  # raised only now: a fault in an event of an earlier seal comes first
                 raise broken
             self._report(self.events, self.seals, self.end / max(newest, self.end))
         self._meet()
@@ -461,7 +473,7 @@ def _leaves(seal: StoredSeal) -> list[bytes]:
 
 
 def _consistent(seal: StoredSeal) -> bool:
-    """Whether the seal's leaves have its Merkle root, and are as many as its event ids."""
+    """Whether the seal's leaves have the seal's Merkle root, and there are as many leaves as event ids."""
     return len(seal.event_ids) == seal.count and merkle_root(_leaves(seal)) == seal.root
 
 

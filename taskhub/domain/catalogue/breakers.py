@@ -2,11 +2,11 @@
 
 Normally it is *closed*. When `OPENS_AFTER` calls in a row could not connect, with no sign of life from the server in
 between, it is *open*: workers pass over its tasks, which stay queued and take neither slot nor run time. After a while
-one call of one worker may try (`take_probe`: *half-open*). If that cannot connect either, the breaker stays open for
-twice as long; any sign of life closes it.
+one call of one worker may try the server (`take_probe`: *half-open*). If that call cannot connect either, the breaker
+stays open for twice as long; any sign of life closes it.
 
-The state of the breaker is in the server's row. Workers learn of changes by hints, perhaps late: then a call fails that
-should have waited, or waits a little longer than it needs to.
+The state of the breaker is in the server's row. Workers learn of changes by hints, perhaps late. A call may then fail
+although it should have waited, or wait a little longer than it has to.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ FIELDS: Final = ("failures", "open_since", "retry_at", "probe_until")
 
 @dataclass(frozen=True, slots=True)
 class Troubled:
-    """A server whose last call could not connect. `seconds` until its probe is due; `None` if its breaker is closed."""
+    """A server whose last call could not connect. `seconds`: the time until its probe is due; `None` if its breaker is
+    closed."""
 
     server_id: int
     seconds: float | None
@@ -79,8 +80,8 @@ def take_probe(server_id: int) -> bool:
         if due.filter(probe_until__isnull=True).update(probe_until=until):
             notify(CatalogueChanged())
             return True
-    # Another worker may have had the probe and not used it in time: no call came, or the worker is gone. Not worth a
-    # hint.
+    # Another worker may have had the probe and not used it in time, because no call came or the worker is gone. The
+    # state is half-open as before, so no hint is sent.
     return due.filter(probe_until__lte=Now()).update(probe_until=until) == 1
 
 
@@ -92,7 +93,7 @@ def leave_probe(server_id: int) -> None:
 def store_failure(server_id: int, problem: str, *, probing: bool) -> bool:
     """Record that a call could not connect to the server; `probing`: that call was the probe. Opens the breaker after
     `OPENS_AFTER` failures. Returns whether the breaker was open already: then the call goes back to the queue instead
-    of failing. A call that was under way when the breaker opened is not counted, nor is one of a removed server."""
+    of failing. Calls that were under way when the breaker opened are not counted, nor are calls to a removed server."""
     with transaction.atomic():
         server = Server.objects.select_for_update().get(pk=server_id)
         if server.removed_at is not None:

@@ -1,8 +1,9 @@
-"""The definitions of a server's tools that a person has confirmed, and tools that wait for that.
+"""Confirmations by people of the definitions of a server's tools, and the tools that wait to be confirmed.
 
 A tool is new or changed while nobody has confirmed its definition, and gone while nobody has confirmed that the server
-offers it no more. Where a server's tools wait for a person (`Server.review`), a new or changed tool is neither listed
-nor called meanwhile: `view` leaves it out, and a claim holds back calls that were made before (`th_hold_back`).
+does not offer it any more. If a server's tools wait for a person (`Server.review`), a new or changed tool is neither
+listed nor called until it is confirmed: `view` leaves it out, and a claim holds back calls that were made before
+(`th_hold_back`).
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from taskhub.store.models import Server, Tool
 
 
 def confirm_tools(*, tenant_id: int, server_id: int, seen: Mapping[int, str], actor: Actor) -> int:
-    """Confirm the tools of a server that are new, changed or gone, all or none; returns how many were. `seen`: for each
-    tool's id, `shown_as` of what the person was shown. A tool that another person has confirmed meanwhile is left as it
-    is. Raises `NotFound`, or `Refused` for a tool that has changed since, or is gone or back."""
+    """Confirm tools of a server that are new, changed or gone: all of them, or none. Returns how many were confirmed.
+    `seen`: for the id of each tool, what `shown_as` gave for the tool that the person was shown. A tool that another
+    person has confirmed meanwhile is left as it is. Raises `NotFound`, or `Refused` for a tool that has changed since,
+    or is gone or back."""
     now = datetime.now(UTC)
     with transaction.atomic():
         server = Server.objects.select_for_update().filter(pk=server_id, tenant_id=tenant_id, removed_at=None).first()
@@ -63,7 +65,7 @@ def confirm_tools(*, tenant_id: int, server_id: int, seen: Mapping[int, str], ac
 
 
 def shown_as(digest: str, *, gone: bool) -> str:
-    """A text that stands for the tool that a person was shown, for `confirm_tools`."""
+    """A text that identifies the state of a tool that a person is shown, for `confirm_tools`."""
     return f"{digest}-gone" if gone else digest
 
 

@@ -1,4 +1,5 @@
-"""Tests of the connection to a server: people request them, and a worker makes them, as it is workers that connect."""
+"""Tests of the connection to a server. People request them; a worker makes them, because only workers connect to
+servers."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ WAITS_SECONDS: Final = 60
 """Seconds after which a test that no worker has taken is given up."""
 
 TEST_SECONDS: Final = 330
-"""The longest that a test may take."""
+"""Most seconds that a test may take. After that its worker counts as lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,8 @@ def request_test(*, tenant_id: int, server_id: int, actor: Actor) -> None:
 
 
 def take_tests(worker: str) -> list[TakenTest]:
-    """Take the tests that wait for a worker. Another worker that looks at the same time takes others."""
+    """Take tests that wait for a worker, at most 10. Another worker that does this at the same time takes other
+    tests."""
     now = datetime.now(UTC)
     since = now - timedelta(seconds=WAITS_SECONDS)
     with transaction.atomic():
@@ -88,7 +90,7 @@ def store_steps(test: TakenTest, steps: Sequence[dict[str, Any]], *, ended: bool
 
 
 def latest_test(server_id: int) -> LatestTest | None:
-    """The latest test of the server, under way or ended."""
+    """The latest test of the server, under way or ended; `None` if it was never tested."""
     row = ConnectionTest.objects.filter(server_id=server_id).first()
     if row is None:
         return None

@@ -39,7 +39,8 @@ class ServerEdit:
 
     def dropped(self, before: ServerRow, after: ServerRow) -> tuple[str, ...]:
         """What the server loses by this edit although the edit does not name it, as text for people. A token, headers
-        and variables are for one address or command, so they go when that changes, unless the edit gives them anew."""
+        and variables are for one address or command, so they are dropped when that changes, unless the edit gives them
+        again."""
         found = ["its token"] if self.token is None and before.has_token and not after.has_token else []
         if before.oauth and not after.oauth:
             found.append("its authorization by OAuth")

@@ -36,7 +36,7 @@ _OURS: Final = frozenset(
         *("keep-alive", "last-event-id", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"),
     }
 )
-"""Headers that the client itself sets, as are all that begin with `mcp-`."""
+"""Headers that the MCP client sets itself. Those whose names begin with `mcp-` it sets too."""
 VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
@@ -111,7 +111,7 @@ def checked_connect_seconds(seconds: int | None) -> int | None:
 
 def sealed(wanted: Pairs, stored: Stored, *, field: str) -> dict[str, str]:
     """The encrypted values to store for `wanted`. The encrypted text in `stored` is kept where `wanted` has `None` or
-    the same value. Raises `Invalid` for a name that has a value in neither."""
+    the same value. Raises `Invalid` for a name that has a value neither in `wanted` nor in `stored`."""
     found = {}
     for name, value in wanted.items():
         if value is None and name not in stored:
@@ -135,7 +135,8 @@ def _checked(pairs: Pairs, check: Callable[[str, str], str], field: str, words: 
 
 
 def checked_pinned(pinned: str, target: str) -> str:
-    """The version of the protocol that a server with this target is pinned to; empty for none. Raises `Invalid`."""
+    """The version of the protocol to which a server with this target is to be pinned, without blanks around it; empty
+    for none. Raises `Invalid` for a version that is unknown, or is not spoken with such a target."""
     pinned = pinned.strip()
     if pinned and pinned not in (*Version, OF_CALLER):
         raise Invalid(f"Expected one of {', '.join(Version)} or {OF_CALLER}.", field="pinned")

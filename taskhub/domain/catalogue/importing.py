@@ -9,8 +9,8 @@ from taskhub.domain.catalogue.server_files import ServersFile, document_of
 
 
 def read_servers(text: str, *, way: str = "", name: str = "") -> ServersFile:
-    """Read an `mcp.json`, or an entry of the registry. `way` and `name` apply to an entry only, as in
-    `registry_entry.of_entry`. Raises `Invalid`, which says what was expected."""
+    """Read an `mcp.json`, or an entry of the MCP registry. `way` and `name` are only for an entry of the registry, and
+    as in `registry_entry.of_entry`. Raises `Invalid`, which says what was expected."""
     document = document_of(text)
     if is_entry(document):
         return of_entry(document, way=way, name=name)

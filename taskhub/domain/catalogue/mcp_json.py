@@ -72,7 +72,7 @@ def of_mcp_json(document: Any) -> ServersFile:
 
 
 def _lists(document: Any) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """The objects of servers, each with the object that it is in."""
+    """Pairs of an object that has a list of servers, and that list."""
     for holder in (document, document.get("mcp") if isinstance(document, dict) else None):
         if isinstance(holder, dict):
             for key in _LISTS:

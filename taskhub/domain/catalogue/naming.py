@@ -1,8 +1,8 @@
 """Exposed names of tools and prompts. A name belongs to one server until that server is removed.
 
-While a rule of the tenant hides tools, names are given without a look at which are taken
-(docs/decisions/0025-names-that-tell-nothing.md): else a client that sees `SERVER__tool` and no `tool` would know that
-there is another `tool`, which is hidden from it."""
+While a rule of the tenant hides tools, it does not matter for a name which names are taken
+(docs/decisions/0025-names-that-tell-nothing.md). Otherwise a client that sees `SERVER__tool` and no `tool` would know
+that there is a `tool` which is hidden from it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from taskhub.domain.rules.reads import present
 from taskhub.store.models import Offer, Server, Tenant, Tool
 
 SETTLE_SECONDS: Final = 60
-"""Seconds after the first listing of a tool or prompt in which its name may still pass to another server: one that was
+"""Seconds after the first listing of a tool or prompt in which its name may still pass to another server, which was
 added earlier and is now listed for the first time. Workers list the servers of a new hub in any order; if names
 collide, the server that was added first gets the name."""
 
@@ -32,8 +32,8 @@ def locked_with_names(server_id: int) -> Server:
 
 class Names:
     """The exposed names of all tools of a tenant, or of all its prompts. Names of tools and prompts that are gone count
-    too: if such a name passed to another server, a client that still uses it would call that server. For a transaction
-    of `locked_with_names`."""
+    too: if such a name passed to another server, a client that still uses it would call that server. Used in a
+    transaction of `locked_with_names`."""
 
     def __init__(self, server: Server, rows: QuerySet[Any], now: datetime) -> None:
         self._server = server
@@ -70,7 +70,7 @@ class Names:
 
 
 def _is_shared(server: Server) -> bool:
-    """Whether names with the prefix of the server may also be those of another server, by that one's prefix."""
+    """Whether names with the prefix of this server may be the same as names with the prefix of another server."""
     others = Server.objects.filter(tenant_id=server.tenant_id, removed_at=None).exclude(pk=server.pk).exclude(prefix="")
     own = server.prefix
     return bool(own) and any(

@@ -30,8 +30,8 @@ _WELL_KNOWN: Final = re.compile(
 
 
 def oauth_of(entry: Mapping[str, Any]) -> tuple[FileOAuth | None, tuple[str, ...]]:
-    """How a server of the file is authorized by OAuth (`None` if not by OAuth), and the names of the settings of its
-    OAuth that the hub does not keep. Raises `Invalid`."""
+    """How a server of the file is authorized by OAuth, `None` if it is not; and the names of its OAuth settings that
+    the hub does not keep. Raises `Invalid`."""
     parts = [(name, entry[name]) for name in _PARTS if entry.get(name) not in (None, False)]
     if not parts:
         return None, ()
@@ -68,8 +68,8 @@ def oauth_of(entry: Mapping[str, Any]) -> tuple[FileOAuth | None, tuple[str, ...
 
 
 def secret_key(name: str) -> str:
-    """The placeholder's key for the secret of a server's OAuth client, which people are asked for: programs keep it out
-    of the file."""
+    """The key of the placeholder for the secret of a server's OAuth client. People are asked for the secret, because
+    programs keep it out of the file."""
     return f"{name}.clientSecret"
 
 

@@ -32,18 +32,19 @@ class OfferRow:
 
     @property
     def title(self) -> str:
-        """The title or name that the server gave it, shown beside its key; may be empty."""
+        """The title or name that the server gave the offer, shown beside its key; may be empty."""
         own = "" if self.kind == OfferKind.PROMPT else self.definition.get("name")
         return str(self.definition.get("title") or own or "")
 
     @property
     def description(self) -> str:
-        """The description that the server gave it; may be empty."""
+        """The description that the server gave the offer; may be empty."""
         return str(self.definition.get("description") or "")
 
     @property
     def details(self) -> str:
-        """The arguments of a prompt; type and size of a resource."""
+        """The arguments of a prompt, those that are not required with a question mark; or the type and size of a
+        resource."""
         if self.kind == OfferKind.PROMPT:
             listed = self.definition.get("arguments")
             names = [_argument(item) for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
@@ -63,7 +64,8 @@ def _argument(item: dict[str, Any]) -> str:
 
 
 def server_offers(tenant_id: int, server_id: int) -> tuple[OfferRow, ...]:
-    """The server's prompts, resources and templates in its own order, those that are gone last; `MAX_ROWS` at most."""
+    """The server's prompts, resources and templates, in the server's order and with those that are gone last; at most
+    `MAX_ROWS`."""
     earlier = Offer.objects.filter(
         server__tenant_id=tenant_id,
         server__enabled=True,

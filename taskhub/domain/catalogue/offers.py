@@ -24,7 +24,8 @@ WORKER = Actor(name="worker", door=Door.WORKER)
 
 @dataclass(frozen=True, slots=True)
 class ListedOffer:
-    """A prompt, resource or template as a server lists it. `rejected` says why clients do not see it, if so."""
+    """A prompt, resource or template as a server lists it. `rejected` says why clients do not see it; empty if they
+    do."""
 
     kind: OfferKind
     key: str
@@ -38,8 +39,8 @@ def store_offers(server: Server, listed: Sequence[ListedOffer], unread: Collecti
     clients could see a difference.
 
     Call it in a transaction of `locked_with_names`. An offer that is no longer listed is kept for a day with `gone_at`,
-    so that the server's page can show it; a prompt is kept for good, because its exposed name, given once, stays its
-    server's. If several servers offer the same URI, `view` decides which of them counts.
+    so that the server's page can show it; a prompt is kept for good, because an exposed name that was given stays with
+    its server. If several servers offer the same URI, `view` decides which of them counts.
     """
     Offer.objects.filter(server=server, gone_at__lt=now - KEPT_GONE).exclude(kind=OfferKind.PROMPT).delete()
     names = prompt_names(server, now)

@@ -23,7 +23,7 @@ from taskhub.lib.signs import visible_json
 from taskhub.store.models import Membership, Server, Tool
 
 ENUM_SHOWN: Final = 20
-"""How many of the values of an enum the page of a tool names; it counts the others."""
+"""How many values of an enum the page of a tool names; the others it only counts."""
 LOST: Final = "Its token was encrypted with another SECRET_KEY and cannot be read: set it again on the server's page."
 LOST_GIVEN: Final = (
     "A value of its headers or variables was encrypted with another SECRET_KEY and cannot be read: set it again on the"
@@ -46,9 +46,9 @@ class ServerRow:
     target: str
     prefix: str
     review: bool
-    """Whether its new and changed tools wait for a person."""
+    """Whether the server's new and changed tools wait for a person."""
     by_file: bool
-    """Whether a file of configuration alone changes it, and the policies of its tools."""
+    """Whether only a file of configuration changes the server and the policies of its tools, and no page."""
     enabled: bool
     disabled_reason: str
     state: str
@@ -59,13 +59,13 @@ class ServerRow:
     last_seen_at: datetime | None
     created_at: datetime
     tools: int
-    """The tools that are offered to clients."""
+    """How many tools the server offers to clients."""
     rejected: int
     waiting: int
-    """The new and changed tools that wait for a person."""
+    """How many new and changed tools wait for a person."""
     has_token: bool
     token_lost: bool
-    """Whether its token cannot be decrypted with the `SECRET_KEY` of this process."""
+    """Whether the server's token cannot be decrypted with the `SECRET_KEY` of this process."""
     header_names: tuple[str, ...]
     """The names of the headers for every request to the server; their values are secrets."""
     variable_names: tuple[str, ...]
@@ -75,23 +75,23 @@ class ServerRow:
     """Whether a `python:` server runs in a process of its own."""
     connect_seconds: int
     connect_said: bool
-    """Whether `connect_seconds` was set for this server; else it is the default."""
+    """Whether `connect_seconds` was set for this server, and is not the default."""
     calls_at_once: int
     """Most calls at once from one worker."""
     calls_said: bool
-    """Whether `calls_at_once` was set for this server; else it is the default of the transport."""
+    """Whether `calls_at_once` was set for this server, and is not the default of the transport."""
     shared: bool
-    """Whether clients share its processes or sessions."""
+    """Whether clients share the server's processes or sessions."""
     pinned: str
     """The version of the protocol that the server is pinned to; empty for the newest that it speaks."""
     era: str
-    """How the server was spoken to last (`core.versions.Era`); empty if that is to be found out."""
+    """The era in which the server was spoken to last (`core.versions.Era`); empty if that has to be found out."""
     incomplete: str
     """Which lists of the server could not be read, and why; empty if all could."""
     failures: int
-    """Calls in a row that could not connect."""
+    """How many calls in a row could not connect."""
     open_since: datetime | None
-    """Since when its breaker is open (`domain.catalogue.breakers`)."""
+    """Since when the server's breaker is open (`domain.catalogue.breakers`); `None` if it is closed."""
     retry_at: datetime | None
     probe_until: datetime | None
     oauth: str = ""
@@ -104,17 +104,17 @@ class ServerRow:
 
     @property
     def has_processes(self) -> bool:
-        """Whether workers start processes for it."""
+        """Whether workers start processes for the server."""
         return self.own_process or self.transport == "stdio"
 
     @property
     def trouble(self) -> str:
-        """Why the server cannot be used, if its state is the reason."""
+        """Why the server cannot be used: its problem, if it is unreachable or has to be authorized; otherwise empty."""
         return self.problem if self.shown_state in ("unreachable", "unauthorized") else ""
 
     @property
     def shown_state(self) -> str:
-        """The last known state, or `disabled`."""
+        """The last known state of the server; `disabled` if it is disabled, whatever its state."""
         return self.state if self.enabled else "disabled"
 
     @property
@@ -127,7 +127,7 @@ class ServerRow:
 
     @property
     def breaker(self) -> str:
-        """`closed`, `open`, or `half-open` while one call may try."""
+        """The state of the breaker: `closed`, `open`, or `half-open` while one call may try the server."""
         if self.retry_at is None:
             return "closed"
         now = datetime.now(UTC)
@@ -136,7 +136,7 @@ class ServerRow:
 
     @property
     def spoken(self) -> str:
-        """The version of the protocol that the server spoke last, and how that was agreed on, for people."""
+        """The version of the protocol that the server spoke last, and how it was agreed on, as text for people."""
         return f"{self.protocol}, by {BEGUN_BY[Era(self.era)]}" if self.protocol and self.era else self.protocol
 
     @property
@@ -148,7 +148,8 @@ class ServerRow:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """An argument of an input schema; a nested one has a dotted name."""
+    """An argument of an input schema. A nested argument has a name with dots. `limits`: the rest of its schema as
+    text."""
 
     name: str
     type: str
@@ -166,7 +167,7 @@ class ToolRow(Policy):
     name: str
     exposed_name: str
     renamed: str
-    """Why clients see another name than the server's own for the tool; empty if they do not."""
+    """Why clients see the tool under another name than the server's own; empty if they see that name."""
     definition: dict[str, Any]
     digest: str
     rejected: str
@@ -177,15 +178,15 @@ class ToolRow(Policy):
     changed_at: datetime
     gone_at: datetime | None
     confirmed_digest: str
-    """The digest of the definition that was confirmed last; empty where none was."""
+    """The digest of the definition that was confirmed last; empty if none was."""
     confirmed_at: datetime | None
     confirmed_by: str
     review: bool
-    """Whether new and changed tools of its server wait for a person."""
+    """Whether new and changed tools of the tool's server wait for a person."""
 
     @property
     def news(self) -> str:
-        """`new`, `changed` or `gone`, until a person confirms that; else empty."""
+        """As `news_of`."""
         return news_of(self)
 
     @property
@@ -195,35 +196,36 @@ class ToolRow(Policy):
 
     @property
     def title(self) -> str:
-        """The tool's own title, if it has one."""
+        """The title in the tool's definition; empty if it has none."""
         annotations = self.definition.get("annotations")
         named = annotations.get("title") if isinstance(annotations, dict) else None
         return str(self.definition.get("title") or named or "")
 
     @property
     def description(self) -> str:
-        """What the tool says it does."""
+        """The description in the tool's definition; empty if it has none."""
         return str(self.definition.get("description") or "")
 
     @property
     def mode(self) -> str:
-        """The mode in force: the policy's, else the one that the tool's definition asks for, else `auto`."""
+        """The mode in force: that of the policy; if it has none, the mode that the tool's definition asks for;
+        otherwise `auto`."""
         return self.mode_for(self.hint_mode)
 
     @property
     def repeatable(self) -> bool:
-        """Whether a call is run again if its worker was lost."""
+        """Whether a call of the tool is run again if its worker was lost."""
         return self.repeats(harmless=self.read_only or self.idempotent)
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
-        """The input schema as lines, `MAX_SCHEMA_ROWS` at most."""
+        """The arguments in the input schema, at most `MAX_SCHEMA_ROWS`."""
         schema = self.definition.get("inputSchema")
         return tuple(_lines(schema))[:MAX_SCHEMA_ROWS] if isinstance(schema, dict) else ()
 
     @property
     def argument_types(self) -> dict[str, str]:
-        """The JSON type of each top-level argument, by name; empty where the schema has none."""
+        """The JSON type of each top-level argument, by name. The type is empty if the schema does not name one."""
         schema = self.definition.get("inputSchema")
         properties = schema.get("properties") if isinstance(schema, dict) else None
         if not isinstance(properties, dict):
@@ -234,7 +236,7 @@ class ToolRow(Policy):
 
     @property
     def annotations(self) -> tuple[tuple[str, str], ...]:
-        """The tool's annotations, such as `readOnlyHint`, as (name, JSON text); 20 at most."""
+        """The tool's annotations, such as `readOnlyHint`, as pairs of name and JSON text; at most 20."""
         found = self.definition.get("annotations")
         if not isinstance(found, dict):
             return ()
@@ -252,18 +254,21 @@ class ToolRow(Policy):
 
     @property
     def refused_for(self) -> str:
-        """The APIs of `refused_by` in a few words, for a list; empty if no API refuses the name."""
+        """Text for a list: for which model APIs the tool cannot be used because they refuse its name; empty if none
+        does."""
         apis = ", ".join(rule.api for rule in self.refused_by)
         return f"Not for {apis}" if apis else ""
 
     @property
     def seen(self) -> str:
-        """`mark_of` the present policy: a form sends it back, so that a concurrent change is noticed."""
+        """The mark of the present policy (`core.policy.mark_of`). A form sends it back, so that a concurrent change is
+        noticed."""
         return mark_of(self)
 
 
 def news_of(tool: Tool | ToolRow) -> str:
-    """`new`, `changed` or `gone`, until a person confirms that; else empty, also for a tool that is rejected."""
+    """`new`, `changed` or `gone`, as long as no person has confirmed this state of the tool; otherwise empty, also for
+    a rejected tool."""
     if tool.gone_at is not None:
         return "gone" if tool.confirmed_at is not None and tool.confirmed_at < tool.gone_at else ""
     if tool.rejected or tool.confirmed_digest == tool.digest:
@@ -277,31 +282,32 @@ def spec_of(transport: str, target: str) -> str:
 
 
 def server_list(tenant_id: int) -> tuple[ServerRow, ...]:
-    """Every server of the tenant, by name."""
+    """The servers of the tenant by name, at most 500."""
     return tuple(_server(row) for row in _servers(tenant_id).order_by("name")[:500])
 
 
 def server_detail(tenant_id: int, server_id: int) -> ServerRow | None:
-    """One server of the tenant."""
+    """The server of the tenant with this id; `None` if there is none."""
     row = _servers(tenant_id).filter(pk=server_id).first()
     return None if row is None else _server(row)
 
 
 def server_named(tenant_id: int, name: str) -> ServerRow | None:
-    """The server of the tenant that has this name."""
+    """The server of the tenant with this name; `None` if there is none."""
     row = _servers(tenant_id).filter(name=name).first()
     return None if row is None else _server(row)
 
 
 def server_tools(tenant_id: int, server_id: int) -> tuple[ToolRow, ...]:
-    """The server's tools in the server's order, those that are gone last; 2,000 at most."""
+    """The server's tools, in the server's order and with those that are gone last; at most 2,000."""
     here = Tool.objects.filter(server_id=server_id, server__tenant_id=tenant_id, server__removed_at=None)
     rows = here.select_related("server")
     return tuple(_tool(row) for row in rows.order_by(F("gone_at").asc(nulls_first=True), "position", "name")[:2_000])
 
 
 def waiting_tools(tenant_id: int) -> tuple[tuple[int, str, int], ...]:
-    """The enabled servers with tools that wait for a person: id, name, and how many do; 100 at most."""
+    """The enabled servers with tools that wait for a person: id, name, and the number of these tools; at most 100
+    servers."""
     here = Tool.objects.filter(
         server__tenant_id=tenant_id, server__enabled=True, server__review=True, gone_at=None, rejected=""
     )
@@ -318,14 +324,14 @@ def known_groups(tenant_id: int) -> tuple[str, ...]:
 
 
 def approvers(tenant_id: int, group: str, roles: Sequence[str]) -> int:
-    """The number of active people with one of these roles; of those in `group`, if it is not empty."""
+    """How many active people have one of these roles and, if `group` is not empty, are in that group."""
     found = Membership.objects.filter(tenant_id=tenant_id, role__in=roles, user__is_active=True)
     return found.filter(groups__contains=[group]).count() if group else found.count()
 
 
 def approvers_by_group(tenant_id: int, roles: Sequence[str], *, with_factor: bool = False) -> dict[str, int]:
-    """The number of active people with one of these roles, by group. The empty name has the number of all of them, with
-    or without a group. `with_factor`: only those who have a second factor."""
+    """How many active people have one of these roles, by the name of their group. Under the empty name stands the
+    number of all of them, with or without a group. `with_factor`: only those who have a second factor."""
     found = Membership.objects.filter(tenant_id=tenant_id, role__in=roles, user__is_active=True)
     if with_factor:
         factors = Authenticator.objects.exclude(type=Authenticator.Type.RECOVERY_CODES)
@@ -334,7 +340,8 @@ def approvers_by_group(tenant_id: int, roles: Sequence[str], *, with_factor: boo
 
 
 def left_to_file(tenant_id: int, *, server_id: int | None = None, tool_id: int | None = None) -> str:
-    """The name of the server, or that of the tool, if a file of configuration alone changes it; else empty."""
+    """The name of the server with this id, or of the server of this tool, if only a file of configuration changes that
+    server; otherwise empty."""
     found = Server.objects.filter(tenant_id=tenant_id, removed_at=None, by_file=True)
     found = found.filter(tools=tool_id) if server_id is None else found.filter(pk=server_id)
     return found.values_list("name", flat=True).first() or ""
@@ -361,7 +368,8 @@ def target_of(server: Server) -> str:
 
 
 def lost(server: Server) -> str:
-    """Text for people: which secret was encrypted under another `SECRET_KEY`, and what to do; empty if none was."""
+    """Which secret of the server was encrypted under another `SECRET_KEY`, and what to do, as text for people; empty if
+    no secret was."""
     if server.sealed_target is not None and not _readable(server.sealed_target):
         return LOST_TARGET
     if token_lost(server.credentials):
@@ -371,13 +379,14 @@ def lost(server: Server) -> str:
 
 
 def opened(stored: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Encrypted values by name, as a column has them, decrypted. Raises `InvalidToken` if one was encrypted with
-    another key."""
+    """The decrypted values of a column of encrypted values, as pairs of name and value. Raises `InvalidToken` if a
+    value was encrypted with another key."""
     return tuple((name, vault().decrypt(value.encode())) for name, value in stored.items())
 
 
 def without_its_secrets(server: Server, text: str) -> str:
-    """`text`, which may quote the server's address or command, or what the server is given, without these secrets."""
+    """`text` without the secrets of the server: those in its address or command, and the values of its headers and
+    variables."""
     try:
         text = without_values(text, given_secrets(opened(server.headers), opened(server.environment)))
         return without_secrets(text, server.transport, target_of(server))
@@ -514,7 +523,7 @@ def _type(rule: dict[str, Any]) -> str:
 
 
 def _limits(rule: dict[str, Any]) -> str:
-    """The other rules of the schema as text: choices, ranges, format, default."""
+    """The rest of the argument's schema as text: choices, ranges, format, default."""
     words: list[str] = []
     if isinstance(rule.get("enum"), list):
         more = f" and {len(rule['enum']) - ENUM_SHOWN:,} more" if len(rule["enum"]) > ENUM_SHOWN else ""

@@ -1,4 +1,4 @@
-"""Reads a server's entry in the official MCP registry, `server.json`, or the registry's answer around it.
+"""Reads a server's entry in the official MCP registry, `server.json`, also inside an answer of the registry.
 
 The fields are those of the schema of 2025-12-11,
 https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json; earlier schemas, from 2025-09-16 on,
@@ -18,10 +18,11 @@ from taskhub.domain.catalogue.server_files import Placeholder, ServersFile, Temp
 from taskhub.domain.catalogue.spec import MAX_NAME, is_name, name_of_entry
 
 MAX_ITEMS: Final = 100
-"""Most packages of an entry; the same for remotes, arguments, variables, headers and choices."""
+"""Most packages of an entry, and also most remotes, arguments, variables, headers and choices."""
 
 WAYS: Final = ("http", "npm", "pypi", "oci", "sse")
-"""How an entry's server can be reached, the preferred way first: with an address, no program of others runs here."""
+"""The ways to reach the server of an entry, the preferred one first: an address, since then no foreign program runs
+here."""
 
 _SCHEMA: Final = re.compile(r"/schemas/[^/]+/server\.schema\.json$")
 _VARIABLE: Final = re.compile(r"\{([^{}]+)\}")
@@ -42,7 +43,7 @@ _OLD: Final = frozenset({"registry_name", "registry_type", "transport_type", "en
 
 
 def is_entry(document: Any) -> bool:
-    """Whether a file that is JSON is an entry of the registry, or its answer with one."""
+    """Whether a JSON document is an entry of the registry, or an answer of the registry with an entry."""
     entry = _entry(document)
     if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
         return False
@@ -51,9 +52,9 @@ def is_entry(document: Any) -> bool:
 
 
 def of_entry(document: Any, *, way: str = "", name: str = "") -> ServersFile:
-    """The server of an entry. `way`: how it is reached, one of `WAYS`; by default the first of them that the entry has.
-    `name`: its name in the hub; by default the one that follows from the entry's. Raises `Invalid`, which says what was
-    expected."""
+    """The server of an entry. `way`: how the server is reached, one of `WAYS`; by default the first of `WAYS` that the
+    entry has and that can be used. `name`: the server's name in the hub; by default made from the entry's name
+    (`spec.name_of_entry`). Raises `Invalid`, which says what was expected."""
     entry = _entry(document)
     given = name or name_of_entry(entry["name"])
     if name and not is_name(name):
@@ -218,7 +219,8 @@ class _Reader:
         return found
 
     def _text(self, key: str, given: Mapping[str, Any], *, needed: bool = False, secret: bool = False) -> str:
-        """The text of an input: its value, with placeholders for the variables in it, or a placeholder."""
+        """The text for an input of the entry: the input's value, in which variables become placeholders; or a
+        placeholder, if there is no value or a secret is to be asked for."""
         value, variables = given.get("value"), given.get("variables")
         needed = needed or given.get("isRequired") is True
         secret = secret or given.get("isSecret") is True

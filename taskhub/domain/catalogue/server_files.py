@@ -28,7 +28,8 @@ _TRAILING: Final = re.compile(r'"(?:[^"\\]|\\.)*"|,(?=\s*[}\]])')
 
 
 Fill = Callable[[str], str | None]
-"""Puts values in place of a text's placeholders. `None`: the text is left out."""
+"""A function that puts values in place of the placeholders of a text. It returns `None` if the text is to be left
+out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +39,9 @@ class Placeholder:
     key: str
     description: str = ""
     hidden: bool = True
-    """Whether it may be a secret: then it is not shown while it is typed, and has no default."""
+    """Whether the value may be a secret: then it is not shown while it is typed, and has no default."""
     secret: bool = False
-    """Whether the file says that it is a secret: then it may stand only where it is not shown."""
+    """Whether the file says that the value is a secret: then it may be used only where it is not shown."""
     needed: bool = True
     """Whether the server needs a value. If it does not, and none is given, the text with the placeholder is left
     out."""
@@ -50,9 +51,9 @@ class Placeholder:
 
 @dataclass(frozen=True, slots=True)
 class FileOAuth:
-    """How a server of a file is authorized by OAuth. Fields that are empty are left to the server and its authorization
-    server. `by_client`: by client credentials; else each person or client authorizes, as with the program that wrote
-    the file."""
+    """How a server of a file is authorized by OAuth. What empty fields leave open is found out from the server and its
+    authorization server. `by_client`: whether it is authorized by client credentials. Otherwise each person or client
+    authorizes it, as with the program that wrote the file."""
 
     client_id: str = ""
     secret: str = field(default="", repr=False)
@@ -73,10 +74,11 @@ class FileServer:
     directory: str = ""
     oauth: FileOAuth | None = None
     taken: tuple[str, ...] = ()
-    """Where the file itself contains secrets of the server: names of headers and variables, `its command`, `its
-    address`, `its client secret`."""
+    """Where the file itself contains secrets of the server, as text for people: names of headers and variables, or the
+    words "its command", "its address" or "its client secret"."""
     ignored: tuple[str, ...] = ()
-    """Settings of the server that concern only the program, and are not kept."""
+    """Settings of the server in the file that the hub does not keep, because they concern only the program that wrote
+    it."""
 
     @property
     def transport(self) -> str:
@@ -91,7 +93,7 @@ class FileServer:
 
     @property
     def shown_oauth(self) -> str:
-        """How it is authorized by OAuth, in a few words without secrets; empty if it is not."""
+        """How the server is authorized by OAuth, in a few words without secrets; empty if it is not."""
         if (oauth := self.oauth) is None:
             return ""
         parts = (("as client ", oauth.client_id), ("at ", oauth.issuer), ("with the scopes ", oauth.scopes))
@@ -105,14 +107,14 @@ class Word:
 
     text: str
     several: bool = False
-    """Whether its value is several words, separated as in a shell."""
+    """Whether the value of its placeholder is several words, separated as in a shell."""
     goes_with: str = ""
-    """The text of another word: if that one is left out, so is this."""
+    """The text of another word. If that word is left out, this word is left out too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A server of a file, with `${…}` in its texts: either `url`, or the `words` of a command."""
+    """A server of a file, whose texts may have placeholders. It has either a `url`, or the `words` of a command."""
 
     name: str
     url: str = ""
@@ -124,7 +126,7 @@ class Template:
     ignored: tuple[str, ...] = ()
 
     def texts(self) -> Iterator[str]:
-        """All of its texts that may have placeholders, in their order."""
+        """All texts of the server that may have placeholders, in the order in which people are asked for values."""
         yield self.url
         yield from (word.text for word in self.words)
         yield from self.environment.values()
@@ -137,8 +139,8 @@ class Template:
 @dataclass(frozen=True, slots=True)
 class ServersFile:
     """The content of a file: its servers, and the placeholders in them, in order. `disabled`: servers that the file
-    disables, which are left out. For an entry of the registry, `way` is how its server is reached, and `other_ways` are
-    how else it could be."""
+    disables, which are left out. For an entry of the registry, `way` is the way to reach its server, and `other_ways`
+    are the other ways that could be used."""
 
     templates: tuple[Template, ...]
     placeholders: tuple[Placeholder, ...]
@@ -208,14 +210,14 @@ def servers_of(file: ServersFile, values: Mapping[str, str] | None) -> tuple[Fil
 
 def supposed_values(file: ServersFile, given: Mapping[str, str]) -> dict[str, str]:
     """A value for each placeholder of the file, so that the file can be checked before all values are known: the value
-    in `given`, or the default, or one of the choices, or else a made-up one that fits wherever the placeholder
-    stands."""
+    in `given`, otherwise the default, otherwise the first of the choices, otherwise a made-up value that fits where the
+    placeholder stands."""
     texts = [text for template in file.templates for text in template.texts()]
     urls = [template.url.removeprefix(SSE) for template in file.templates]
     urls += [template.oauth.issuer for template in file.templates if template.oauth]
     paths = [template.directory.strip() for template in file.templates]
-    # Numbers, as the placeholder may be a port; and none that the file contains, so that it is found only where the
-    # placeholder stands.
+    # Made-up values are numbers, because the placeholder may be a port. None of them is in the file, so that it is
+    # found only where the placeholder stands.
     numbers = filter(lambda number: not any(number in text for text in texts), map(str, count(20_000)))
 
     def supposed(asked: Placeholder) -> str:
@@ -234,7 +236,8 @@ def supposed_values(file: ServersFile, given: Mapping[str, str]) -> dict[str, st
 
 
 def _only_strings(found: re.Match[str]) -> str:
-    """A string as it is; of anything else its line ends, so that errors name the right line."""
+    """What replaces a match: a string stays as it is, and of any other match only its line breaks stay, so that errors
+    name the right line."""
     return found[0] if found[0].startswith('"') else "\n" * found[0].count("\n")
 
 
@@ -248,7 +251,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _key(inside: str) -> str:
-    """The variable of a placeholder: NAME for `env:NAME` and `NAME:-default`."""
+    """The key of the placeholder whose text between the braces is `inside`: `NAME` for `env:NAME` and for
+    `NAME:-default`."""
     return inside.removeprefix("env:").partition(":-")[0].strip()
 
 

@@ -29,9 +29,9 @@ _RUNNERS: Final = re.compile(
     r"(npx|npm|pnpx|pnpm|yarn|bunx?|node|deno|tsx|ts-node|uvx?|pipx|py|python[\d.]*|java|dotnet|ruby|php|perl"
     r"|docker|podman|env|sudo|nice|nohup|sh|bash)(\.exe|\.cmd)?"
 )
-"""Programs that say nothing about the server that they run."""
+"""Programs that run servers, and say nothing about which server it is."""
 _BRIDGES: Final = frozenset({"mcp-remote", "mcp-proxy", "supergateway"})
-"""Programs that connect to the server at an address and pass on what it offers."""
+"""Programs that connect to a server at an address and pass on what that server offers."""
 _ADDRESS: Final = re.compile("https?://")
 _ORDERS: Final = frozenset({"run", "exec", "dlx", "x", "tool", "container"})
 _VALUED: Final = re.compile(
@@ -54,8 +54,8 @@ _SECOND_LEVEL: Final = frozenset({"co", "com", "org", "net", "ac", "gov", "edu"}
 
 @dataclass(frozen=True, slots=True)
 class ServerSpec:
-    """A parsed spec; `target` is what follows the scheme (the whole URL for http). `named`: whether the name was given,
-    and not made from the spec."""
+    """A parsed spec; `target`: what follows the scheme; for `http` the whole URL. `named`: whether the text gave the
+    name; otherwise it is made from the spec."""
 
     name: str
     transport: str
@@ -111,8 +111,8 @@ def parse_spec(text: str) -> ServerSpec:
 
 def command_of(target: str) -> tuple[dict[str, str], list[str]]:
     """Split the target of a command server into the environment variables that it sets and the words to run. For `env
-    NAME=value command`, the words are without `env`, because every user of the machine could read the values in its
-    arguments. Raises `ValueError` if the target cannot be parsed."""
+    NAME=value command`, the words are those of the command alone: every user of the machine could read the values if
+    they were arguments of `env`. Raises `ValueError` if the target cannot be parsed."""
     words = shlex.split(target)
     environment: dict[str, str] = {}
     if words and _base(words[0]) == "env":
@@ -133,8 +133,8 @@ def unversioned(target: str) -> list[str]:
 
 
 def name_of_entry(name: str) -> str:
-    """The name for the server of a registry's entry: `io.github.acme/weather-mcp` is `weather`, `com.acme/mcp` is
-    `acme`."""
+    """The name for the server of a registry's entry: `weather` for `io.github.acme/weather-mcp`, `acme` for
+    `com.acme/mcp`."""
     namespace, _, own = name.rpartition("/")
     return _told_apart([namespace.rpartition(".")[2], own]) or clean_name(own)
 
@@ -162,8 +162,9 @@ def _of_module(module: str) -> str:
 
 
 def _of_command(words: Sequence[str]) -> str:
-    """`npx -y @scope/server-filesystem /srv` is `filesystem`, `python -m weather.server` is `weather`, and a program
-    that only passes on what an address offers, `npx -y mcp-remote https://mcp.example.com/sse`, is `example`."""
+    """The name for a command: `filesystem` for `npx -y @scope/server-filesystem /srv`, `weather` for `python -m
+    weather.server`. For a program that only passes on what an address offers, the name for that address: `example` for
+    `npx -y mcp-remote https://mcp.example.com/sse`."""
     runner, rest, where = _base(words[0]), list(words), ""
     while rest and _RUNNERS.fullmatch(_base(rest[0])):
         runner = _base(rest.pop(0))
@@ -186,7 +187,8 @@ def _of_command(words: Sequence[str]) -> str:
 
 
 def _of_host(host: str, port: int | None) -> str:
-    """`https://mcp.example.com` is `example`; an IP address or a single label gets its port."""
+    """The name for a host: `example` for `https://mcp.example.com`. To an IP address or a single label, the port is
+    appended."""
     labels = host.rstrip(".").split(".")
     try:
         alone = bool(ip_address(host))
@@ -200,7 +202,8 @@ def _of_host(host: str, port: int | None) -> str:
 
 
 def _told_apart(parts: Sequence[str]) -> str:
-    """The last part that says more than `mcp` or `server`, without these words, as a name; empty if there is none."""
+    """The last part that says more than `mcp` or `server`, as a name without these words; empty if there is no such
+    part."""
     for part in reversed(parts):
         words = re.split(r"[-_]+", part.lstrip("@"))
         while len(words) > 1 and words[0].lower() in _AFFIXES:

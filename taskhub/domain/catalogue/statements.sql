@@ -1,10 +1,11 @@
 -- Statements of the catalogue. Format of this file: taskhub/store/statements.py.
 
 -- write: keep_versions(changed bigint[], listed timestamptz, seen timestamptz, most int) -> None
--- Makes the versions of these tools, whose rows are locked, agree with the rows. `listed` is the moment of this
--- listing, `seen` that of the listing before. A usable definition in a row becomes a new version, or the version that
--- it had before; the version that was listed until now ends. Of older versions, only the newest and the confirmed one
--- are kept. All parts below see the versions as they were before this statement, and no two parts change the same one.
+-- Makes the versions of the tools `changed`, whose rows are locked, agree with the definitions in these rows. `listed`:
+-- the time of this listing; `seen`: the time of the previous listing. If a tool can be used, its definition becomes a
+-- new version, or its version from before is the present one again. The version that was present until now ends. Of
+-- older versions, the newest `most` and the confirmed one are kept. Each part of the statement sees the versions as
+-- they were before it, and no version is changed by two parts.
 WITH offered AS MATERIALIZED (
     SELECT o.id, o.digest, o.definition, o.confirmed_digest, o.gone_at IS NULL AND o.rejected = '' AS usable,
            coalesce((SELECT max(v.number) FROM tool_version AS v WHERE v.tool_id = o.id), 0) AS newest,

@@ -1,4 +1,5 @@
-"""Stores servers, and the lists that workers read from them. A tool keeps its policy when its definition changes."""
+"""Stores servers, and the lists of tools and offers that workers read from them. A tool keeps its policy when its
+definition changes."""
 
 from __future__ import annotations
 
@@ -59,11 +60,12 @@ GIVEN: Final = (
     "review",
     "pinned",
 )
-"""The columns with what a server is given besides its token (`domain.catalogue.given`), and with its limits and
+"""The columns for what a server is given, except for its token (`domain.catalogue.given`), and for its limits and
 settings."""
 
 TOOL: Final = "tool"
-"""The key of the list of tools in `unread` of `store_snapshot`; the other keys are values of `OfferKind`."""
+"""The key in `unread` of `store_snapshot` that stands for the list of tools; the other keys are values of
+`OfferKind`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ class SyncedServer:
     calls_at_once: int
     """Most calls at once from one worker."""
     shared: bool = False
-    """Whether clients share its processes or sessions."""
+    """Whether clients share the server's processes or sessions."""
     token: str = field(default="", repr=False)
     """Sent as `Authorization: Bearer …` to an HTTP server; empty for none."""
     unusable: str = ""
@@ -113,7 +115,7 @@ class SyncedServer:
     oauth: str = ""
     """How the hub is authorized at the server by OAuth (`domain.credentials.records.Way`); empty if it is not."""
     limited: bool = False
-    """Whether `calls_at_once` was set for this server, and is not the usual number."""
+    """Whether `calls_at_once` was set for this server, and is not the default of its transport."""
 
     @property
     def headers(self) -> tuple[tuple[str, str], ...]:
@@ -164,8 +166,8 @@ def synced(server: Server) -> SyncedServer:
 
 
 def _kept(transport: str, target: str) -> dict[str, Any]:
-    """The columns that store a target: `target` is redacted; a target with a secret is also in `sealed_target`, whole
-    and encrypted."""
+    """The values of the columns that store a target. `target` is redacted; if the target has a secret, `sealed_target`
+    is the whole target, encrypted."""
     shown = redacted(transport, target)
     return {"target": shown, "sealed_target": None if shown == target else vault().encrypt(target)}
 
@@ -207,7 +209,8 @@ def new_server(
 
 
 def shown_given(server: Server) -> dict[str, Any]:
-    """The settings among the columns `GIVEN` that are not the default, without secrets: for the audit log."""
+    """The values of the columns `GIVEN` that are not empty, for the audit log: of headers and variables only the
+    names."""
     columns = {name: getattr(server, name) for name in GIVEN}
     return {name: sorted(value) if isinstance(value, dict) else value for name, value in columns.items() if value}
 
@@ -216,8 +219,8 @@ def connect_server(*, tenant_id: int, name: str, transport: str, target: str, ac
     """Ensure that the server of this name has this target: create it, change it, or leave it as it is. Returns its id.
     For commands; the console uses `writes.add_server`.
 
-    With a derived name (`named=False`), no server is changed: a server that has this target, under any name, is left as
-    it is. Raises `Refused` if the derived name belongs to a server with another target."""
+    If the name was derived from the spec (`named=False`), no server is changed: if a server has this target, under any
+    name, it is left as it is. Raises `Refused` if the derived name belongs to a server with another target."""
     with transaction.atomic():
         if not named:
             shown = redacted(transport, target)
@@ -250,8 +253,8 @@ def set_shared(server: Server, shared: bool, actor: Actor) -> None:
 
 
 def set_target(server: Server, transport: str, target: str, actor: Actor) -> None:
-    """Give a server, whose row is locked, another target, in the caller's transaction. Its token, its headers, its
-    variables and its authorization are dropped; the variables are kept if only the version of the command differs."""
+    """Give a server, whose row is locked, another target, in the caller's transaction. Its token, headers, variables
+    and authorization are dropped. If only the version in a command differs, the variables are kept."""
     before = {"transport": server.transport, "target": server.target, **shown_given(server)}
     kept = _kept(transport, target)
     if not _is_version_of(server, transport, target):
@@ -329,7 +332,7 @@ def store_snapshot(
 ) -> bool:
     """Store what the server offers now. `unread` maps each kind that could not be listed (`TOOL`, or one of
     `OfferKind`) to the reason. `era`: how the server was spoken to (`core.versions.Era`). Returns whether clients could
-    see a difference. Nothing is stored of a removed server.
+    see a difference. For a removed server, nothing is stored.
 
     A tool that is no longer listed is kept with `gone_at` (tasks refer to it) and comes back with its policy and its
     name. The name that clients see is given at the first listing (`domain.catalogue.naming`). Definitions are kept as
@@ -355,7 +358,8 @@ def store_snapshot(
                 old.digest == listed.digest
                 and old.gone_at is None
                 and old.position == position
-                # These are derived from the definition, but perhaps differently by the release that stored them.
+                # These columns are derived from the definition, but the release that stored them may have derived them
+                # in another way.
                 and (old.rejected, old.hint_mode) == (listed.rejected, listed.hint_mode)
                 and (old.read_only, old.idempotent) == (listed.read_only, listed.idempotent)
             ):

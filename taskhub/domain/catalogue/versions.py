@@ -13,14 +13,14 @@ from taskhub.store import statements
 from taskhub.store.models import ToolVersion
 
 MAX_VERSIONS: Final = 20
-"""Most versions of a tool that are kept, besides the confirmed one: the newest."""
+"""Most versions of a tool that are kept: the newest, and besides them the confirmed version."""
 
 _KEEP = statements.none("keep_versions")
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A definition that a tool has, or had, verbatim."""
+    """A definition that a tool has or had, as the server sent it."""
 
     number: int
     digest: str
@@ -32,14 +32,14 @@ class Version:
 
 def keep_versions(changed: Sequence[int], *, listed: datetime, seen: datetime | None) -> None:
     """Store the present definitions of the tools `changed` as versions, in the transaction that stores a listing.
-    `listed`: the time of that listing; `seen`: the time of the server's listing before. A definition that a tool had
-    before gets no new version: its earlier version is the newest again."""
+    `listed`: the time of that listing. `seen`: the time of the server's previous listing; `None` if there was none. A
+    definition that a tool had before gets no new version: its earlier version is the present one again."""
     if changed:
         _KEEP(changed=list(changed), listed=listed, seen=seen or listed, most=MAX_VERSIONS)
 
 
 def tool_versions(tenant_id: int, tool_id: int) -> tuple[Version, ...]:
-    """The versions that are kept of a tool, newest first."""
+    """The versions that are kept of a tool, at most 100, the one with the highest number first."""
     rows = ToolVersion.objects.filter(tool_id=tool_id, tool__server__tenant_id=tenant_id).order_by("-number")
     return tuple(
         Version(row.number, row.digest, row.definition, row.first_seen_at, row.last_seen_at) for row in rows[:100]
@@ -47,7 +47,8 @@ def tool_versions(tenant_id: int, tool_id: int) -> tuple[Version, ...]:
 
 
 def confirmed_definitions(tenant_id: int, server_id: int) -> dict[int, dict[str, Any]]:
-    """By tool id, the definition that was confirmed last, for the server's tools that have another definition now."""
+    """For the server's tools whose definition is not the one that was confirmed last: the confirmed definition, by the
+    tool's id."""
     rows = ToolVersion.objects.filter(
         tool__server_id=server_id, tool__server__tenant_id=tenant_id, digest=F("tool__confirmed_digest")
     ).exclude(tool__digest=F("tool__confirmed_digest"))

@@ -1,5 +1,5 @@
-"""The catalogue: tools with their effective policy, prompts, resources, templates, and the tenant's rules. Cached per
-process, until a hint."""
+"""A tenant's catalogue: tools with their policy in force, prompts, resources, templates, and the tenant's rules. Each
+process caches it until a hint says that it changed, or for 30 seconds."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ class Catalogue:
     """Digest of resources and templates together, since MCP has one notification for both."""
     hidden_uris: frozenset[str] = frozenset()
     """URIs and templates of disabled servers. A client's read of them must not go to another server. Servers that the
-    rules hide count as if they did not exist: else a client would find out which URIs they have."""
+    rules hide are left out: otherwise a client could find out which URIs they have."""
     upstreams: tuple[Upstream, ...] = ()
     """The enabled servers, by id."""
     plain_tools: tuple[ToolRecord, ...] = ()
-    """The tools that a client without tasks can call, in the same order: all but those in mode `required`."""
+    """The tools that a client without tasks can call, in the order of `tools`: all but those in mode `required`."""
     rules: Rules = field(default_factory=lambda: Rules(RuleList(0, ())))
     """The tenant's rules."""
     offered: Mapping[OfferKind, tuple[OfferRecord, ...]] = field(default_factory=dict)
-    """All prompts, resources and templates of enabled servers, also those of which another server is first."""
+    """All prompts, resources and templates of enabled servers, also those whose URI an earlier server offers."""
     disabled: tuple[tuple[Upstream, frozenset[str]], ...] = ()
-    """The disabled servers that have resources, each with the part of `hidden_uris` that is its own."""
+    """The disabled servers that have resources, each with its own URIs in `hidden_uris`."""
     _seen: dict[Client, Catalogue] = field(default_factory=dict, compare=False, repr=False)
     _views: dict[tuple[frozenset[int], frozenset[int]], Catalogue] = field(
         default_factory=dict, compare=False, repr=False
@@ -59,7 +59,7 @@ class Catalogue:
         return at_once(self.seeing(client))
 
     def seen_before(self, client: Client) -> Catalogue | None:
-        """The same, if the rules need not be asked for it."""
+        """`seen_by`, if it is known without evaluating rules; otherwise `None`."""
         return self._seen.get(client) if self.rules.hide else self
 
     def seeing(self, client: Client) -> Steps[Catalogue]:
@@ -110,19 +110,19 @@ class Catalogue:
         )
 
     def prompt(self, name: str) -> OfferRecord | None:
-        """The prompt with this exposed name."""
+        """The prompt with this exposed name; `None` if there is none."""
         return self._found(self.prompts, name)
 
     def resource(self, uri: str) -> OfferRecord | None:
-        """The resource with this uri."""
+        """The resource with this URI; `None` if there is none."""
         return self._found(self.resources, uri)
 
     def template(self, template: str) -> OfferRecord | None:
-        """The template with exactly this text."""
+        """The template with exactly this text; `None` if there is none."""
         return self._found(self.templates, template)
 
     def upstream(self, server_id: int) -> Upstream | None:
-        """The enabled server with this id."""
+        """The enabled server with this id; `None` if there is none."""
         return next((server for server in self.upstreams if server.id == server_id), None)
 
     @staticmethod
@@ -136,7 +136,7 @@ _kept: ExpiringCache[int, Catalogue] = ExpiringCache(30.0, most=1_000)
 
 
 def cached_catalogue(tenant_id: int) -> Catalogue | None:
-    """The tenant's catalogue if this process has it cached, else `None`; never reads the database."""
+    """The tenant's catalogue if this process has cached it, otherwise `None`. Never reads the database."""
     return _kept.get(tenant_id)
 
 
@@ -150,7 +150,7 @@ def catalogue(tenant_id: int) -> Catalogue:
         Tool.objects.filter(
             server__tenant_id=tenant_id, server__enabled=True, enabled=True, gone_at__isnull=True, rejected=""
         )
-        # Where a server's tools wait for a person, only those that are confirmed (domain.catalogue.confirmations).
+        # If a server's tools wait for a person, only the confirmed tools (domain.catalogue.confirmations).
         .filter(Q(server__review=False) | Q(confirmed_digest=F("digest")))
         .select_related("server")
         .order_by("server_id", "position", "id")
@@ -183,8 +183,8 @@ def catalogue(tenant_id: int) -> Catalogue:
 
 
 def _firsts(offers: Iterable[OfferRecord]) -> tuple[OfferRecord, ...]:
-    """The offers without those whose name another has before them. Unlike a name, a URI cannot be changed: if several
-    servers offer it, only the server that was added first counts."""
+    """The offers without those whose exposed name an earlier offer has. Unlike a name, a URI cannot be changed: if
+    several servers offer it, only the server that was added first counts."""
     found: dict[str, OfferRecord] = {}
     for offer in offers:
         found.setdefault(offer.exposed_name, offer)
@@ -241,7 +241,7 @@ def _digest(offers: Iterable[OfferRecord]) -> str:
 
 
 def forget_catalogues() -> None:
-    """Drop the cache: a server, tool, policy or rule changed."""
+    """Drop the cached catalogues of all tenants, because a server, tool, policy or rule has changed."""
     _kept.forget()
 
 

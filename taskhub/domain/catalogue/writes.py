@@ -1,7 +1,7 @@
 """Changes to servers and to the policies of their tools.
 
-Each function is one transaction: lock, check, change, record an event with before and after, send hints. The hints
-leave with the commit.
+Each function is one transaction: lock, check, change, record an event with the values before and after, and send hints,
+which leave with the commit.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ _OBJECT = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 def set_tool_policy(*, tenant_id: int, tool_id: int, policy: Policy, actor: Actor, seen: str | None = None) -> bool:
     """Set the policy of a tool, for future calls. Returns `False` if nothing differed.
 
-    `seen` is the mark (`core.policy.mark_of`) of the policy that the person was shown. Raises `NotFound`; `Invalid`
-    naming the field; `Refused` if the policy has changed since `seen`.
+    `seen` is the mark (`core.policy.mark_of`) of the policy that the person was shown. Raises `NotFound`; `Invalid`,
+    which names the field; `Refused` if the policy has changed since `seen`.
     """
     check_policy(policy)
     with transaction.atomic():
@@ -104,8 +104,8 @@ def set_tool_policy(*, tenant_id: int, tool_id: int, policy: Policy, actor: Acto
 
 def set_policy_by_name(*, tenant_id: int, server_id: int, name: str, policy: Policy, actor: Actor) -> bool:
     """Set the policy of a tool by the server's own name for it. If the server was never listed, the policy is kept for
-    a tool of this name in the first listing. Returns `False` if nothing differed. Raises `NotFound`, or `Invalid`
-    naming the field, which is `name` if the server has no such tool."""
+    a tool of this name in the first listing. Returns `False` if nothing differed. Raises `NotFound`, or `Invalid`,
+    which names the field: `name` if the server has no such tool."""
     check_policy(policy)
     with transaction.atomic():
         if not Server.objects.filter(pk=server_id, tenant_id=tenant_id, removed_at=None).exists():
@@ -135,8 +135,8 @@ def set_policy_by_name(*, tenant_id: int, server_id: int, name: str, policy: Pol
 
 
 def _check_companion(tool: Tool, companion: dict[str, Any]) -> None:
-    """Raise `Invalid`, naming the field, unless the companion is a read-only tool of the same server that accepts the
-    arguments that the policy gives it."""
+    """Raise `Invalid`, which names the field, unless the companion is a read-only tool of the same server that accepts
+    the arguments that the policy gives it."""
     if not companion:
         return
     other = Tool.objects.filter(server=tool.server, name=companion["tool"], gone_at=None, rejected="").first()
@@ -176,7 +176,7 @@ def add_server(
     of its own, which can have the variables and directory of a command. `pinned`: the version of the protocol to speak
     with the server; empty for the newest that it speaks.
 
-    Raises `Invalid` naming the field, or `Refused` for a name that is taken.
+    Raises `Invalid`, which names the field, or `Refused` for a name that is taken.
     """
     name, prefix = name.strip(), _checked_prefix(prefix)
     if not _NAME.fullmatch(name):
@@ -255,10 +255,10 @@ def _checked_calls(calls_at_once: int | None) -> int | None:
 
 
 def edit_server(*, tenant_id: int, server_id: int, edit: ServerEdit, actor: Actor) -> None:
-    """Change a server: all of the edit, or nothing. With another address its token and its headers are dropped, and
-    with another command its variables (not with another version of the same), unless the edit gives them anew. Another
-    prefix applies to tools and prompts that are listed for the first time afterwards: the others keep their names.
-    Raises `NotFound`, or `Invalid` naming the field."""
+    """Change a server as the edit says: in full, or not at all. If the address changes, its token and headers are
+    dropped; if the command changes, its variables, except for another version of the same command. What the edit itself
+    gives is not dropped. A new prefix applies to tools and prompts that are listed for the first time afterwards; the
+    others keep their names. Raises `NotFound`, or `Invalid`, which names the field."""
     with transaction.atomic():
         server = _locked(tenant_id, server_id)
         if edit.spec is not None and edit.spec.strip() != spec_of(server.transport, server.target):
@@ -277,7 +277,7 @@ def edit_server(*, tenant_id: int, server_id: int, edit: ServerEdit, actor: Acto
         runs = _has_process(server.transport, own_process=own_process)
         if own_process:
             _change(server, {"own_process": True}, actor)
-        if edit.environment is not None:  # while it has a process: before it loses, or after it gets one
+        if edit.environment is not None:  # at a moment when it has a process: before it loses it, or after it got it
             _give(server, "environment", _for_process(edit.environment, runs=runs), actor)
         _change(server, _plain(server, edit, runs=runs), actor)
         if edit.calls_at_once is not None:
@@ -295,8 +295,8 @@ def edit_server(*, tenant_id: int, server_id: int, edit: ServerEdit, actor: Acto
 
 
 def _plain(server: Server, edit: ServerEdit, *, runs: bool) -> dict[str, Any]:
-    """The columns whose values in the edit are stored unchanged. `runs`: whether workers start a process for the
-    server."""
+    """The new values of columns that are stored as the edit has them, after a check. `runs`: whether workers start a
+    process for the server."""
     changed: dict[str, Any] = {}
     if server.own_process and edit.own_process is False:
         if server.environment or (server.directory and edit.directory is None):
@@ -336,7 +336,7 @@ def _change(server: Server, wanted: dict[str, Any], actor: Actor) -> None:
 
 def _give(server: Server, column: str, wanted: Pairs, actor: Actor) -> None:
     """Set the headers or the variables, if they differ, record the change, and have workers connect to the server
-    anew."""
+    again."""
     stored = getattr(server, column)
     values = sealed(wanted, stored, field=column)
     if values == stored:
@@ -398,7 +398,8 @@ def remove_server(*, tenant_id: int, server_id: int, actor: Actor) -> None:
 
 
 def set_server_token(*, tenant_id: int, server_id: int, token: str, actor: Actor) -> None:
-    """Set the bearer token for the server; empty for none. Raises `NotFound`, or `Invalid` naming the field."""
+    """Set the bearer token for the server; an empty text removes it. Raises `NotFound`, or `Invalid`, which names the
+    field."""
     with transaction.atomic():
         server = _locked(tenant_id, server_id)
         credentials = _locked_token(server.transport, token)
@@ -425,7 +426,8 @@ def set_server_token(*, tenant_id: int, server_id: int, token: str, actor: Actor
 
 
 def keep_server_token(*, tenant_id: int, server_id: int, token: str, actor: Actor) -> None:
-    """Set the bearer token for the server, unless it has just this one. Raises as `set_server_token`."""
+    """Set the bearer token for the server, unless the server has the same token already. Raises what `set_server_token`
+    raises."""
     with transaction.atomic():
         server = _locked(tenant_id, server_id)
         try:
@@ -449,7 +451,7 @@ def _locked_token(transport: str, token: str) -> bytes | None:
 
 def set_server_calls(*, tenant_id: int, server_id: int, calls_at_once: int | None, actor: Actor) -> None:
     """Set how many calls each worker may send to the server at once; `None`: the default of its transport. Running
-    tasks go on. Raises `NotFound`, or `Invalid` naming the field."""
+    tasks go on. Raises `NotFound`, or `Invalid`, which names the field."""
     with transaction.atomic():
         server = _locked(tenant_id, server_id)
         _checked_calls(calls_at_once)
@@ -469,8 +471,9 @@ def set_server_calls(*, tenant_id: int, server_id: int, calls_at_once: int | Non
 
 
 def set_server_enabled(*, tenant_id: int, server_id: int, enabled: bool, actor: Actor, reason: str = "") -> None:
-    """Enable or disable a server: clients see what enabled ones offer. Running tasks go on. The reason why it is
-    disabled is shown with its state, and stored with the event. Raises `NotFound`, or `Invalid` naming the field."""
+    """Enable or disable a server. Clients see only what enabled servers offer; running tasks go on. `reason`: why the
+    server is disabled, which is shown with its state and stored with the event. Raises `NotFound`, or `Invalid`, which
+    names the field."""
     reason = "" if enabled else " ".join(reason.split())
     if len(reason) > MAX_REASON:
         raise Invalid(f"A reason has at most {MAX_REASON} characters.", field="reason")
@@ -496,8 +499,8 @@ def set_server_enabled(*, tenant_id: int, server_id: int, enabled: bool, actor: 
 
 
 def request_refresh(*, tenant_id: int, server_id: int, actor: Actor) -> None:
-    """Ask the workers to list the server again, and to find out anew what it speaks. Raises `NotFound`, or `Refused`
-    for a disabled server."""
+    """Ask the workers to list the server again, and to find out again which version of the protocol it speaks. Raises
+    `NotFound`, or `Refused` for a disabled server."""
     with transaction.atomic():
         server = _locked(tenant_id, server_id)
         if not server.enabled:

@@ -1,4 +1,4 @@
-"""Auth contexts of clients that are made before their first call."""
+"""Makes auth contexts of clients before the clients' first call, and finds them."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ def client_context(tenant_id: int, name: str) -> int:
 
 
 def add_client(*, tenant_id: int, name: str, issuer: str, subject: str, client_id: str, actor: Actor) -> int:
-    """Add a client without a token; returns its id. A client whose tokens the hub issues has its name as subject and
-    client id. Raises `Invalid` naming the field, or `Refused` if there is such a client."""
+    """Add a client without a token; returns its id. If the hub issues the client's tokens, subject and client id have
+    to be its name. Raises `Invalid`, which names the field, or `Refused` if there is a client with this issuer, subject
+    and client id."""
     if not name.strip() or len(name) > MAX_NAME or not name.isprintable():
         raise Invalid(f"A client needs a name of 1 to {MAX_NAME} printable characters.", field="name")
     if issuer in PERSON_ISSUERS:

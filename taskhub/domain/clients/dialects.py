@@ -1,5 +1,5 @@
-"""Dialects of a client: the programs that use its tokens, each with its protocol revision and what it declares. One
-token may serve several programs, and one program may speak several revisions."""
+"""Dialects of a client: the programs that use the client's tokens, each with its protocol revision and the capabilities
+that it declares. One token may serve several programs, and one program may speak several revisions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ MOST = 8
 
 @dataclass(frozen=True, slots=True)
 class ClientDialect:
-    """One program in one revision. `sessions` counts its open sessions; `capabilities` are those it declared last."""
+    """One program in one revision. `capabilities`: those that it declared last. `heard_at`: when it last called or used
+    a session. `sessions`: how many open sessions it has."""
 
     client_info: dict[str, Any]
     revision: str
@@ -29,7 +30,7 @@ class ClientDialect:
 
     @property
     def program(self) -> str:
-        """Title, name and version that the program reported."""
+        """Title, name and version that the program reported, in one text."""
         words = [str(self.client_info.get(part, "")) for part in ("title", "name", "version")]
         if words[0] == words[1]:
             words = words[1:]
@@ -42,5 +43,5 @@ _DIALECTS = statements.many(
 
 
 def client_dialects(tenant_id: int, context_id: int) -> tuple[ClientDialect, ...]:
-    """The ways in which the client speaks to the hub (revision, program, capabilities), latest first."""
+    """The dialects in which the client speaks to the hub, at most `MOST`, the one that was heard last first."""
     return tuple(_DIALECTS(tenant=tenant_id, context=context_id, looked_at=LOOKED_AT, idle_days=IDLE_DAYS, most=MOST))

@@ -29,16 +29,16 @@ logger = logging.getLogger(__name__)
 
 LEEWAY_SECONDS: Final = 60
 TYPES: Final = frozenset({"jwt", "at+jwt", "application/at+jwt"})
-"""The accepted values of the header `typ`, in lower case (RFC 9068, 4). A JWT of another type is no access token."""
+"""The accepted values of the header `typ`, in lower case (RFC 9068, 4). A JWT with another type is no access token."""
 KEYS_SECONDS: Final = 3_600.0
 """Seconds after which the keys are fetched again, so that a key that the issuer withdrew is not accepted for longer."""
 ASK_AGAIN_SECONDS: Final = 30.0
 """The least seconds between two requests to the issuer, however many tokens name unknown keys."""
 MAX_DOCUMENT: Final = 262_144
 REASON_SECONDS: Final = 60.0
-"""Seconds in which at most one token that was refused for the same reason is logged."""
+"""Seconds in which at most one refusal of a token is logged for each reason."""
 MAX_TOLD: Final = 100
-"""Characters of each claim of a refused token that are logged."""
+"""Most characters of each claim of a refused token that are logged."""
 ASYMMETRIC: Final = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 )
@@ -46,8 +46,8 @@ ASYMMETRIC: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """The claims of a valid token. `audiences` is empty if `OIDC_AUDIENCE` is set, since the token was checked against
-    it."""
+    """The claims of a valid token. `audiences`: the URLs for which the token is; empty if `OIDC_AUDIENCE` is set,
+    because the token was checked against that."""
 
     issuer: str
     subject: str
@@ -67,8 +67,8 @@ class _Refused(Exception):
 
 
 def configured_algorithms() -> list[str]:
-    """The accepted signature algorithms. Raises `ImproperlyConfigured` if there are none, or one is not asymmetric:
-    whoever can check a signature made with a shared key can also make one."""
+    """The accepted signature algorithms. Raises `ImproperlyConfigured` if there are none, or if one of them is not
+    asymmetric: whoever can check a signature made with a shared key can also make such a signature."""
     wrong = [name for name in settings.OIDC_ALGORITHMS if name not in ASYMMETRIC]
     if wrong or not settings.OIDC_ALGORITHMS:
         raise ImproperlyConfigured(
@@ -95,7 +95,8 @@ def looks_like_jwt(token: str) -> bool:
 
 class Keys:
     """The issuer's keys, fetched again in the background after an hour, and at once when a token names an unknown key.
-    Only callers whose key is unknown wait for the issuer, so that other people's tokens do not delay a caller."""
+    Only a caller whose token names an unknown key waits for the issuer, so that tokens of others do not delay a
+    caller."""
 
     def __init__(self) -> None:
         self._keys: list[tuple[str | None, dict[str, Any]]] = []
@@ -104,8 +105,8 @@ class Keys:
         self._lock = threading.Lock()
 
     def candidates(self, kid: str | None) -> list[dict[str, Any]]:
-        """The keys with this id, as published. For a token without an id: the only key, or the keys without an id.
-        Raises `_NoKey` if there is none."""
+        """The keys with the id `kid`, as the issuer published them. If `kid` is `None`: the only key, or the keys
+        without an id. Raises `_NoKey` if there is no such key."""
         source = (str(settings.OIDC_ISSUER), str(settings.OIDC_JWKS_URL))
         found = self._find(kid) if source == self._source else []
         if not found:
@@ -176,9 +177,10 @@ KEYS: Final = Keys()
 
 
 def verify(token: str) -> Claims | None:
-    """The claims of a valid token; `None` for any other. Only the log says why a token was refused.
+    """The claims of a valid token; `None` for any other token. Only the log says why a token was refused.
 
-    May wait for the issuer's keys. So a caller on a database lane has called it before, outside of the lane.
+    May wait for the issuer's keys. So it has to be called outside of the database lanes first; a second call, on a
+    lane, then finds the keys.
     """
     if not settings.OIDC_ISSUER:
         return None
@@ -238,8 +240,8 @@ def _verified(token: str) -> Claims:
 
 
 def _decoded(token: str, algorithm: str, keys: list[dict[str, Any]]) -> dict[str, Any]:
-    """The token's claims, if one of the keys has signed it; else raises `_Refused`. A key without an algorithm (RFC
-    7517, 4.4) is used with the token's, which is one of those allowed."""
+    """The token's claims, if one of the keys has signed the token. Raises `_Refused` otherwise. A key without an
+    algorithm (RFC 7517, 4.4) is used with the token's algorithm, which is one of the allowed ones."""
     for entry in keys:
         try:
             key = jwt.PyJWK.from_dict(entry, algorithm=str(entry.get("alg") or algorithm))
@@ -252,7 +254,7 @@ def _decoded(token: str, algorithm: str, keys: list[dict[str, Any]]) -> dict[str
                 options={"require": ["exp", "iss", "sub", "aud"], "verify_aud": False},
             )
         except (jwt.InvalidSignatureError, jwt.InvalidKeyError, jwt.InvalidAlgorithmError, jwt.PyJWKError):
-            continue  # a key of an unknown type, or not the one that signed
+            continue  # a key of an unknown type, or not the key that signed the token
     raise _Refused("no key of OIDC_ISSUER has signed it")
 
 
@@ -264,7 +266,7 @@ def _claims(claims: dict[str, Any]) -> Claims:
         if settings.OIDC_AUDIENCE not in audiences:
             raise _Refused("its audience is not OIDC_AUDIENCE")
     else:
-        # Each call checks whether the audiences include the URL that it came to.
+        # For each call, it is checked whether the audiences include the URL to which the call came.
         bound = frozenset(filter(None, map(canonical, audiences)))
         if not bound:
             raise _Refused("no audience of it is an address, and OIDC_AUDIENCE is not set")
@@ -294,7 +296,8 @@ def _storable(value: str) -> bool:
 
 
 def _scopes(claims: dict[str, Any]) -> frozenset[str]:
-    """Those of the token's scopes that TaskHub knows, from `scope` (RFC 9068) or `scp`, as one string or a list."""
+    """The token's scopes that TaskHub knows, from its claim `scope` (RFC 9068) or `scp`, which is one string or a
+    list."""
     told = claims.get("scope", claims.get("scp", ""))
     words = told.split() if isinstance(told, str) else told if isinstance(told, list) else []
     return frozenset(SCOPES).intersection(word for word in words if isinstance(word, str))

@@ -1,8 +1,8 @@
 """Patience: how long a plain call waits for its result before it gets an interim result, by client and by program.
 
 MCP programs give up a call after seconds or hours, most without announcing their time-out, and a result that comes
-later is lost. So an interim result has to come before. The patience is, in this order: what an admin set for the
-client; what was learned from callers of the program that left; what is known of the program; the default.
+later is lost. So an interim result has to come before. The patience is the first of these that there is: what an admin
+set for the client; what was learned from callers of the program that left; what is known of the program; the default.
 """
 
 from __future__ import annotations
@@ -33,25 +33,28 @@ KNOWN: Final[dict[str, float | None]] = {
 """Patience in seconds, by the lower-case `name` of `clientInfo`: below the program's time-out (docs/use/agents.md).
 `None`: the program has no time-out."""
 CERTAIN: Final = 2
-"""How many callers must have left before the learned patience applies: a single one may have left for another
-reason."""
+"""How many callers must have left before the learned patience applies, because a single caller may have left for
+another reason."""
 SHORTEST_MS: Final = 1_000
-"""Milliseconds. Nothing is learned from a caller that leaves sooner, since it did not wait."""
+"""Least milliseconds that a caller must have waited. Nothing is learned from a caller that leaves sooner."""
 OF_LEAVING: Final = 0.8
 """The patience that is learned from a caller that left, as a share of the time it had waited."""
 OF_COMING_BACK: Final = 0.6
 """The patience that is learned when a program makes the same request again, as a share of the time since the first
-request. It is a smaller share because that time includes the thinking of the program's model."""
+request. This share is smaller than `OF_LEAVING`, because that time includes the time in which the program's model
+thinks."""
 SOONEST_BACK: Final = 3.0
-"""Seconds. Nothing is learned from the same request if it comes sooner: the program may want two at the same time."""
+"""Least seconds between two equal requests. Nothing is learned from a second request that comes sooner: the program may
+want both at the same time."""
 OF_ANSWERED: Final = 0.9
-"""A caller counts as answered after this share of its patience: its interim result is on the way."""
+"""The share of its patience after which a caller counts as answered, because its interim result is on the way."""
 LEAST_UNHEARD: Final = 4.0
-"""Seconds. Calls that are made again although an interim result was given lower the patience no further than this: no
-known program waits less."""
+"""The least patience in seconds that is learned from calls that are made again although an interim result was given. No
+known program waits for less."""
 MOST_PROGRAMS: Final = 50
-"""Programs of one client whose patience is kept. Beyond that one gives way: one that is not certain, else the one
-learned longest ago. Some programs change their name at each start, and must not keep others from being learned."""
+"""Most programs of one client whose patience is kept. If there are more, a program is forgotten: one whose patience is
+not certain, otherwise the one that was learned longest ago. So programs that change their name at each start do not
+keep the hub from learning about others."""
 _CACHE_SECONDS: Final = 60.0
 
 
@@ -66,13 +69,14 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class CallerSettings:
-    """The settings for a client's plain calls; `None` if an admin set nothing."""
+    """The settings for a client's plain calls. `patience_ms` and `hub_tools` are `None` if an admin did not set
+    them."""
 
     context_id: int
     patience_ms: int | None
     hub_tools: bool | None
     learned: dict[str, int] = field(default_factory=dict)
-    """The learned patience that applies, in milliseconds by program."""
+    """The learned patience in milliseconds, by program, as far as it is certain enough to apply."""
 
     def patience(self, client_info: dict[str, Any]) -> Patience:
         """The patience of the program with this `clientInfo`."""
@@ -93,8 +97,9 @@ class CallerSettings:
 
 @dataclass(frozen=True, slots=True)
 class LearnedRow:
-    """What was learned about one program. It applies once callers have left early `CERTAIN` times, which `leaves`
-    counts."""
+    """The patience that was learned for one program. `left_after_ms`: how long the caller waited from which it was
+    learned last. `leaves`: how many callers have left, where one whose program said so counts as `CERTAIN`. The
+    patience applies once `leaves` is at least `CERTAIN`."""
 
     program: str
     patience_ms: int
@@ -114,13 +119,14 @@ _kept: ExpiringCache[int, CallerSettings] = ExpiringCache(_CACHE_SECONDS, 10_000
 
 
 def program_of(client_info: dict[str, Any]) -> str:
-    """The name under which a program's patience is kept: `name` of `clientInfo`, normalized; empty without a name."""
+    """The name under which a program's patience is kept: `name` of `clientInfo`, normalized; empty if the program gives
+    no name."""
     name = client_info.get("name")
     return str(jsonx.repaired(name)).strip().lower()[:128] if isinstance(name, str) else ""
 
 
 def cached_settings(context_id: int) -> CallerSettings | None:
-    """The client's settings if this process has cached them, else `None`; never touches the database."""
+    """The client's settings if this process has cached them, otherwise `None`. Never touches the database."""
     return _kept.get(context_id)
 
 
@@ -133,16 +139,15 @@ def caller_settings(context_id: int) -> CallerSettings:
 
 
 def settings_and_learned(context_id: int) -> tuple[CallerSettings, list[LearnedRow]]:
-    """Read from the database the client's settings, and every patience that was learned for its programs, also those
-    that are too uncertain to apply (`CERTAIN`)."""
+    """Read the client's settings from the database, and what was learned for each of its programs, even if it is too
+    uncertain to apply (`CERTAIN`)."""
     own, rows = _SETTINGS(context=context_id), learned_patience(context_id)
     learned = {row.program: row.patience_ms for row in rows if row.leaves >= CERTAIN}
     return CallerSettings(context_id, own.patience_ms, own.hub_tools, learned), rows
 
 
 def learned_patience(context_id: int) -> list[LearnedRow]:
-    """Every patience that was learned for the client's programs, also those that are too uncertain to apply
-    (`CERTAIN`)."""
+    """What was learned for each of the client's programs, even if it is too uncertain to apply (`CERTAIN`)."""
     return _LEARNED(context=context_id)
 
 
@@ -155,8 +160,8 @@ def learn(
     context_id: int, client_info: dict[str, Any], left_after_ms: int, *, part: float = OF_LEAVING, certain: bool = False
 ) -> None:
     """Learn from a caller of this program that left after `left_after_ms`. The share `part` of that time becomes the
-    program's patience: at once if `certain`, as when the program said that its time was over, else after `CERTAIN` such
-    callers. A patience that applies can only be shortened by learning; an admin can lengthen it."""
+    program's patience: at once if `certain`, such as when the program said that its time was over; otherwise after
+    `CERTAIN` such callers. A patience that applies can only be shortened by learning; an admin can lengthen it."""
     if left_after_ms < SHORTEST_MS:
         return
     low, high = PATIENCE_RANGE_MS

@@ -51,11 +51,11 @@ def _cached(key: bytes) -> Principal | None:
 
 
 def principal_of(token: str, address: str) -> Principal | None:
-    """The principal of a valid token; `None` for one that is unknown, expired, revoked or of a disabled context. The
-    client is not told which of these it is.
+    """The principal of a valid token; `None` for a token that is unknown, expired or revoked, or whose context is
+    disabled. The client is not told which of these it is.
 
-    Takes every kind of token: made in the console, by TaskHub's authorization server, or by the external issuer. The
-    caller of this function has to compare `audiences` with the URL that the token came to.
+    Accepts every kind of token: made in the console, by TaskHub's authorization server, or by the external issuer. The
+    caller of this function has to check that `audiences` include the URL to which the token came.
     """
     digest = ids.digest(token)
     since = _kept.since()
@@ -85,8 +85,10 @@ class _Token(NamedTuple):
 
 
 class _OAuthToken(NamedTuple):
-    """An access token of the authorization server, the scopes that the person consented to, the person's role, and the
-    client that person and application make."""
+    """An access token that the hub's authorization server issued, and what decides on its principal. `scope`: the
+    scopes that were asked for; `consented`: those to which the person consented. `role`, `groups` and `username` are
+    the person's. `resource`: the URLs for which the token is. `context_id` and the fields after it are of the client,
+    which is the person with the application."""
 
     scope: str
     consented: list[str]
@@ -109,8 +111,8 @@ _FIND_OAUTH = statements.maybe("find_oauth_token", _OAuthToken)
 
 
 def _used(use: Callable[[], T | None], find: Callable[[], T | None]) -> T | None:
-    """The token that `use` returns, which also records its use. If the database accepts no writes, the one that `find`
-    returns, which only reads."""
+    """The token that `use` returns, a statement that also records the token's use. If the database accepts no writes,
+    the token that `find` returns, a statement that only reads."""
     try:
         return use()
     except Unavailable:
@@ -138,8 +140,8 @@ def _of_console(digest: bytes, address: str) -> Principal | None:
 
 def _of_oauth(digest: bytes) -> Principal | None:
     """The principal of an access token of TaskHub's authorization server; `None` if account, role, consent or
-    application do not allow it now. Its scopes are limited to those of consent and role. `consents.standing` has the
-    same rules."""
+    application do not allow it now. The principal has only scopes that consent and role allow. `consents.standing` has
+    the same rules."""
     if not settings.TASKHUB_OAUTH:
         return None
     named = {"checksum": digest.hex(), "issuer": OAUTH_ISSUER}
@@ -197,8 +199,8 @@ def _of_outside(token: str) -> Principal | None:
 
 
 def forget_principals(context_id: int | None = None) -> None:
-    """Drop every cached principal, or those of one context, after a change of its token or of anything the token
-    depends on."""
+    """Drop the cached principals of one context, or all of them if it is `None`, after a change of a token or of
+    anything on which a token depends."""
     _kept.forget(lambda principal: context_id in (None, principal.context_id))
 
 
@@ -213,7 +215,7 @@ def cached_anonymous() -> Principal | None:
 
 
 def anonymous_principal() -> Principal | None:
-    """The one principal that all callers under `--anonymous` share; `None` if it is locked out."""
+    """The principal that all callers without a token share (`--anonymous`); `None` if its client is locked out."""
     since = _kept.since()
     tenant = default_tenant()
     context, _ = AuthContext.objects.get_or_create(

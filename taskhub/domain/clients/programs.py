@@ -1,6 +1,6 @@
 """Programs that connect to a hub, and the snippet to paste into each: the content of `programs.toml`.
 
-Pages of the console and `docs/use/connect.md` are generated from it, and tests run it.
+Pages of the console and `docs/use/connect.md` are generated from this file, and tests run its snippets.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ GROUPS: Final[dict[str, str]] = {
     "frameworks": "Agent frameworks",
     "sdks": "SDKs and tools",
 }
-"""For each group of programs its title, in the order of the pages."""
+"""The title of each group of programs, by the group's key, in the order of the pages."""
 SAMPLE_URL: Final = "http://127.0.0.1:8000/mcp"
-"""A placeholder for the endpoint."""
+"""The endpoint in snippets that are shown without a hub."""
 SAMPLE_TOKEN: Final = "TOKEN"  # noqa: S105 - a placeholder for a token
 
 
@@ -46,7 +46,7 @@ class Program:
 
     @property
     def publisher(self) -> str:
-        """The site, or the GitHub repository, of `source`."""
+        """The site of `source`, or its repository if that is on GitHub."""
         host, *path = self.source.split("/")[2:]
         return "/".join(path[:2]) if host == "github.com" else host.removeprefix("www.")
 
@@ -67,5 +67,5 @@ def programs() -> tuple[Program, ...]:
 
 
 def grouped() -> list[tuple[str, list[Program]]]:
-    """Each group's title with its programs."""
+    """The groups in their order, each as its title and its programs."""
     return [(title, [program for program in programs() if program.group == key]) for key, title in GROUPS.items()]

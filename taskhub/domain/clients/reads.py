@@ -26,7 +26,7 @@ OWN_ISSUER = "taskhub"
 
 @dataclass(frozen=True, slots=True)
 class ClientRow:
-    """A client. `seen`: whether it ever called; if not, nothing is known of what it declares."""
+    """A client. `seen`: whether it ever called or opened a session; if not, it is not known what it declares."""
 
     id: int
     name: str
@@ -67,7 +67,7 @@ class ClientRow:
 
     @property
     def by_console(self) -> bool:
-        """Whether its calls are those that a person makes in the console."""
+        """Whether the client stands for a person who makes calls in the console."""
         return self.issuer == CONSOLE_ISSUER
 
     @property
@@ -82,15 +82,15 @@ class ClientRow:
 
     @property
     def warns(self) -> bool:
-        """Whether pages warn that the client gets no handles: it has called in a revision without sessions, or in one
-        that is not known, and never declared the tasks extension."""
+        """Whether pages warn that the client gets no handles. They do if it has called, its revision has no sessions or
+        is not known, and it never declared the tasks extension."""
         stateless = self.revision is None or is_stateless(self.revision)
         return self.seen and stateless and not self.declares_tasks and not self.by_console
 
 
 @dataclass(frozen=True, slots=True)
 class ClientPage:
-    """Clients ordered by name. `after` is the id of the last one if there are more, else `None`."""
+    """Clients ordered by name. `after`: the id of the last of them if there are more clients, otherwise `None`."""
 
     rows: tuple[ClientRow, ...]
     after: int | None
@@ -135,7 +135,7 @@ def client_page(
     tenant_id: int, *, text: str = "", state: str = "", after: int | None = None, limit: int = PAGE_ROWS
 ) -> ClientPage:
     """Clients whose name, issuer, subject or client id contains `text`; `state` is `active`, `disabled` or empty.
-    `after` is the id of the last client of the page before."""
+    `after` is the id of the last client of the previous page."""
     after_name = None
     if after is not None:
         after_name = AuthContext.objects.filter(pk=after, tenant_id=tenant_id).values_list("name", flat=True).first()
@@ -154,7 +154,7 @@ def client_page(
 
 
 def client_detail(tenant_id: int, context_id: int) -> ClientRow | None:
-    """One client; `None` if the tenant has none of this id."""
+    """The client with this id; `None` if the tenant has none."""
     return _DETAIL(tenant=tenant_id, context=context_id, **_LOOKS)
 
 
@@ -164,7 +164,8 @@ def client_tokens(tenant_id: int, context_id: int) -> tuple[TokenRow, ...]:
 
 
 def live_task_ids(tenant_id: int, context_id: int, limit: int = 1_000) -> tuple[int, ...]:
-    """The ids of the client's tasks that have not ended and whose cancellation was not requested."""
+    """The ids of the client's tasks that have not ended and whose cancellation was not requested, at most `limit`,
+    oldest first."""
     return tuple(_LIVE_TASKS(context=context_id, tenant=tenant_id, most=limit))
 
 

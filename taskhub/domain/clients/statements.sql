@@ -1,8 +1,8 @@
 -- Clients, what they declare, and their tokens. The format of this file: taskhub/store/statements.py.
 
 -- What a client declares is read from its newest calls, because each call declares for itself (T26-03): "never" means
--- in none of these calls. `recent` has its LIMIT in the inner query: without it the search for a recent task of a
--- client that stopped calling would read all its history. `:tasks` is the JSON path of the tasks extension.
+-- in none of these calls. `recent` has its LIMIT in the inner query: otherwise the search for recent tasks of a client
+-- that stopped calling would read all its history. `tasks` is the JSON path of the tasks extension.
 /* fragment: client_columns
 c.id, c.name, c.issuer, c.subject, c.client_id, c.created_at, c.disabled_at,
 tokens.live + signed.live AS live_tokens, tokens.total + signed.live AS tokens,
@@ -74,8 +74,8 @@ WHERE a.context_id = :context AND c.tenant_id = :tenant
 ORDER BY (a.revoked_at IS NOT NULL), (a.expires_at < clock_timestamp()), a.id DESC LIMIT 200;
 
 -- read fresh: call_to_copy(tenant bigint, context bigint, tool bigint, size int, looked_at int) -> _Copied | None
--- The newest call of the tool among the newest of the client, else among those of all clients. Calls whose arguments
--- take more than `size` bytes are left out.
+-- The newest call of the tool among the newest calls of the client; if there is none, among the newest of all clients.
+-- Calls whose arguments take more than `size` bytes are left out.
 WITH newest AS (
     (SELECT t.id, t.public_id, t.tool_id, t.context_id, t.arguments, t.client_info FROM task AS t
      WHERE t.context_id = :context AND t.tenant_id = :tenant ORDER BY t.id DESC LIMIT :looked_at)
@@ -91,7 +91,7 @@ ORDER BY n.context_id = :context DESC, n.id DESC LIMIT 1;
 /* fragment: caller_columns
 c.id, c.name, c.issuer, c.subject, c.client_id, c.disabled_at, tokens.scopes, th_signed_in(c) AS person
 */
--- The scopes of a client are known if all of its tokens have the same.
+-- The scopes of a client are known if all of its tokens have the same scopes.
 /* fragment: caller_rows
 auth_context AS c
 CROSS JOIN LATERAL (
@@ -148,16 +148,17 @@ FROM heard AS h GROUP BY h.client_info, h.revision ORDER BY max(h.at) DESC LIMIT
 SELECT c.patience_ms, c.hub_tools FROM auth_context AS c WHERE c.id = :context;
 
 -- read fresh: learned_patience(context bigint) -> list[LearnedRow]
+-- What was learned for each program of the client, even if it is too uncertain to apply.
 SELECT l.program, l.patience_ms, l.left_after_ms, l.leaves FROM learned_patience AS l
 WHERE l.context_id = :context ORDER BY l.program;
 
 -- write: learn_patience(context bigint, program text, patience int, left_after bigint, leaves int, certain int,
 --     part float8, most int) -> int | None
--- Until the patience is certain, the longer of two values is kept. A certain patience only gets shorter: to the new
--- value if that is certain too, else no further than the leave before allows, since a single caller may have had
--- another reason to leave. Returns the patience if it is certain; null or no row if it is not, or if nothing changed.
--- Programs make up names. So, beyond `most` programs of a client, rows are deleted: those that are not certain first,
--- then those learned longest ago.
+-- While the patience is not certain, the longer one of the stored and the new value is kept. A certain patience only
+-- gets shorter: to the new value, if that is certain too; otherwise not below what the previous caller's leaving gives,
+-- because a single caller may have had another reason to leave. Returns the patience if it is certain; null if it is
+-- not, and no row if nothing changed. Programs make up names. So at most `most` programs of a client are kept. Those
+-- whose patience is not certain are deleted first, then those learned longest ago.
 WITH room AS (
     DELETE FROM learned_patience AS d
     WHERE d.context_id = :context AND d.program IN (
@@ -191,7 +192,7 @@ WHERE a.digest = :digest AND a.revoked_at IS NULL AND c.id = a.context_id AND c.
 RETURNING a.id, a.scopes, a.expires_at, c.id AS context_id, c.tenant_id, c.issuer, c.subject, c.client_id, c.name;
 
 -- read: find_token(digest bytea) -> _Token | None
--- As use_token, where nothing can be written.
+-- As use_token, for a database that accepts no writes.
 SELECT a.id, a.scopes, a.expires_at, c.id AS context_id, c.tenant_id, c.issuer, c.subject, c.client_id, c.name
 FROM access_token AS a JOIN auth_context AS c ON c.id = a.context_id
 WHERE a.digest = :digest AND a.revoked_at IS NULL AND c.disabled_at IS NULL
@@ -217,7 +218,7 @@ t.scope, s.scopes AS consented, m.role, m.groups, u.username, t.resource, t.expi
 */
 
 -- read: find_oauth_token(checksum text, issuer text) -> _OAuthToken | None
--- As use_oauth_token, where nothing can be written.
+-- As use_oauth_token, for a database that accepts no writes.
 SELECT {oauth_principal}, c.id AS context_id, c.tenant_id, c.subject, c.client_id, c.name
 FROM {oauth_token} CROSS JOIN auth_context AS c
 WHERE {of_oauth_client};

@@ -22,10 +22,10 @@ MAX_LIVE_TOKENS = 50
 def issue_token(
     *, tenant_id: int, client: str, scopes: list[str] | None = None, days: int = 90, actor: Actor
 ) -> tuple[str, AccessToken]:
-    """A new token for the client named `client` (made on first use) and its row.
+    """A new token for the client named `client`, which is made on first use; and the token's row.
 
-    Raises `Invalid` for a scope we do not have, an empty name, or `days` outside 1..3650;
-    `LimitReached` when the client already holds 50 live tokens.
+    Raises `Invalid` for an unknown scope, an empty name, or `days` outside of 1 to 3,650; `LimitReached` if the client
+    already has `MAX_LIVE_TOKENS` live tokens.
     """
     wanted = list(CALL_SCOPES) if scopes is None else scopes
     unknown = [scope for scope in wanted if scope not in SCOPES]

@@ -1,7 +1,7 @@
 """Calls that people make themselves, in the console: what the rules say of such a call, and the call as a task.
 
-It is the call of a client that stands for the person (`CONSOLE_ISSUER`), and that nobody has a token of. Rules, limits
-and approvals apply to it as to a program that the person signed in: nobody may call more here than by such a program.
+The client of such a call stands for the person (`CONSOLE_ISSUER`), and nobody has a token of it. Rules, limits and
+approvals apply as to a program that the person signed in: nobody may call more in the console than with such a program.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _MAX_NAME: Final = 128
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """A call as the person would make it now. `called`: what the rules in force do with it; `verdict`: that under the
-    bypass that is in force."""
+    """A call as the person would make it now. `called`: what the rules in force do with it. `verdict`: their verdict,
+    changed by the bypass that is in force, if there is one."""
 
     person: Person
     tool: ToolRecord
@@ -47,7 +47,7 @@ class Try:
 
     @property
     def runs(self) -> bool:
-        """Whether there is a call at all: now, or when people have approved it."""
+        """Whether the tool is called: now, or after people have approved the call."""
         return self.called.then not in (Then.HIDE, Then.DENY)
 
     @property
@@ -66,7 +66,7 @@ class Try:
 
 
 def tool_to_try(tenant_id: int, tool_id: int) -> ToolRecord:
-    """The tool. Raises `NotFound` if it is not offered to clients."""
+    """The tool with this id. Raises `NotFound` if it is not offered to clients."""
     return offered_tool(catalogue(tenant_id), tool_id)
 
 
@@ -85,8 +85,9 @@ def find_try(person: Person, tool_id: int, arguments: dict[str, Any]) -> Try:
 
 
 def call(found: Try, *, key: str, actor: Actor) -> Created:
-    """Make the call. With a `key` that the person has used before, the task of that call is returned. Raises `Refused`
-    if the rules hide the tool or deny the call, which is on record then, and what `create_task` raises."""
+    """Make the call. With a `key` that the person has used before, the task of that call is returned. Raises `NotFound`
+    if the rules hide the tool; `Refused` if they deny the call, which is recorded as an event; and what `create_task`
+    raises."""
     tenant_id, tool = found.person.tenant_id, found.tool
     if found.called.then is Then.HIDE:
         raise NotFound("This tool is not offered to you.")
@@ -116,11 +117,13 @@ def _name(person: Person) -> str:
 
 
 def _client(person: Person) -> Client:
-    """The person's client, as rules see it, also before its first call."""
+    """The person's client, as rules see it, even before its first call. Raises `Refused` if the client is locked
+    out."""
     row = AuthContext.objects.filter(tenant_id=person.tenant_id, **_named(person)).first()
     if row is not None and row.disabled_at is not None:
         raise Refused("Your calls from the console are locked out: an administrator can let them in again.")
-    # In the order in which workers will read them: otherwise the call would be decided anew at its claim.
+    # The groups keep the order in which workers will read them: otherwise the rules would decide the call again at its
+    # claim.
     members = Membership.objects.filter(tenant_id=person.tenant_id, user_id=person.user_id)
     groups = members.values_list("groups", flat=True).first()
     return Client(

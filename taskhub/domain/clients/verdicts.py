@@ -1,4 +1,4 @@
-"""Shows people what the rules say of clients and tools, and of a call that they type in, without calling anything."""
+"""Shows people what the rules say of clients and tools, and of a call that they type in. Nothing is called."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from taskhub.store import statements
 from taskhub.store.likes import escaped_like
 
 LOOKED_AT: Final = 1_000
-"""How many of the newest calls of the client, and of all clients, are searched for a call whose arguments to fill
+"""How many of the newest calls of the client, and of all clients, are searched for a call whose arguments can be filled
 in."""
 _MADE_UP: Final = 20
 """Most arguments that are made up from a schema."""
 PAGE_ROWS: Final = 50
-"""Tools of a client, and clients of a tool, on a page. Only these are decided."""
+"""Most tools of a client, or clients of a tool, on a page. Rules are evaluated only for these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,8 @@ class ToolOutlook:
 
 @dataclass(frozen=True, slots=True)
 class ToolPage:
-    """Tools that the tenant offers, by server and name. `after` is the id of the last one if there are more."""
+    """Tools that the tenant offers, by server and name. `after`: the id of the last of them if there are more,
+    otherwise `None`."""
 
     client: CallerRow
     rows: tuple[ToolOutlook, ...]
@@ -86,7 +87,7 @@ class CallerOutlook:
 
 @dataclass(frozen=True, slots=True)
 class CallerPage:
-    """Clients by name. `after` is the id of the last one if there are more."""
+    """Clients by name. `after`: the id of the last of them if there are more, otherwise `None`."""
 
     tool: ToolRecord
     rows: tuple[CallerOutlook, ...]
@@ -99,13 +100,13 @@ class Called:
 
     explained: Explained
     approval: NewQuestion | None
-    """The approval that the call would need."""
+    """The approval that the call would need; `None` if it would need none."""
     bypass: Bypass | None = None
-    """The bypass by which it would run now without that approval."""
+    """The bypass because of which the call would run now without that approval; `None` if there is none."""
 
     @property
     def asking(self) -> Asking:
-        """What people would read of the approval."""
+        """What people would read with the approval; empty if the call needs none."""
         return asking(self.approval.params) if self.approval is not None else Asking()
 
     @property
@@ -138,8 +139,8 @@ class _Copied:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Arguments to begin with. `public_id`: the task that has them; empty if they were made up from the schema. `own`:
-    whether that task is of this client. `program`: the program that made the call, if `own`."""
+    """Arguments that are filled in at first. `public_id`: the task from which they are; empty if they were made up from
+    the schema. `own`: whether that task is the client's own. `program`: the program that made the call, if `own`."""
 
     arguments: dict[str, Any]
     public_id: str = ""
@@ -158,7 +159,7 @@ def callers(
     tenant_id: int, *, text: str = "", after: int | None = None, most: int = PAGE_ROWS
 ) -> tuple[tuple[CallerRow, ...], int | None]:
     """A page of the tenant's clients whose name, issuer, subject or client id contains `text`, ordered by name; and the
-    id of its last client if there are more. `after`: that id of the page before."""
+    id of the last client on the page, or `None` if there are no more clients. `after`: that id of the previous page."""
     after_name = None if after is None else _NAME(tenant=tenant_id, context=after)
     rows = _CALLERS(
         tenant=tenant_id,
@@ -172,7 +173,7 @@ def callers(
 
 
 def caller(tenant_id: int, context_id: int) -> CallerRow:
-    """One client. Raises `NotFound`."""
+    """The client with this id. Raises `NotFound` if the tenant has none."""
     found = _ONE(tenant=tenant_id, context=context_id, oauth=OAUTH_ISSUER) if context_id < 2**63 else None
     if found is None:
         raise NotFound("There is no such client.")
@@ -182,8 +183,8 @@ def caller(tenant_id: int, context_id: int) -> CallerRow:
 def tools_of(
     tenant_id: int, context_id: int, *, text: str = "", after: int | None = None, most: int = PAGE_ROWS
 ) -> ToolPage:
-    """What may become of the client's calls of each tool whose name, title or server contains `text`. `after` is the
-    id of the last tool of the page before. Raises `NotFound`."""
+    """What may become of the client's calls of each tool whose name, title or server contains `text`. `after` is the id
+    of the last tool of the previous page. Raises `NotFound` if there is no such client."""
     found = caller(tenant_id, context_id)
     offered = catalogue(tenant_id)
     tools = sorted((tool for tool in offered.tools if _contains(tool, text.casefold())), key=_place)
@@ -214,7 +215,7 @@ def try_call(
     now: datetime,
     rules: Sequence[Rule] | None = None,
 ) -> Calls:
-    """What would become of the call by the list in force and, if `rules` is another list, by that one. Raises
+    """What would become of the call by the list in force and, if `rules` is another list, by `rules`. Raises
     `NotFound`, or `Invalid` for a list that cannot be saved."""
     found, tool = caller(tenant_id, context_id), offered_tool(catalogue(tenant_id), tool_id)
     listed = present(tenant_id)
@@ -242,8 +243,9 @@ def called_by(
 
 
 def sample(tenant_id: int, context_id: int, tool_id: int, *, of_calls: bool = True) -> Sample:
-    """Arguments for a call of the tool by the client: those of the newest such call, or of another client's call; where
-    there is none, or without `of_calls`, what the schema says. Raises `NotFound`."""
+    """Arguments for a call of the tool by the client: those of the client's newest call of the tool, or of another
+    client's; if there is no such call, or `of_calls` is false, values made up from the schema. Raises `NotFound` if the
+    tool is not offered to clients."""
     tool = offered_tool(catalogue(tenant_id), tool_id)
     copied = None
     if of_calls:
@@ -254,7 +256,8 @@ def sample(tenant_id: int, context_id: int, tool_id: int, *, of_calls: bool = Tr
 
 
 def _made_up(tool: ToolRecord) -> dict[str, Any]:
-    """A made-up value for each argument that the tool requires; for its first arguments if it requires none."""
+    """A made-up value for each argument that the tool requires; if it requires none, for the first arguments of its
+    schema."""
     schema = tool.definition.get("inputSchema")
     properties = inputs_of(tool.definition)
     needed = schema.get("required") if isinstance(schema, dict) else None
@@ -278,7 +281,7 @@ def _value(rule: Any) -> Any:
 
 
 def offered_tool(offered: Catalogue, tool_id: int) -> ToolRecord:
-    """The tool. Raises `NotFound` if it is not offered to clients."""
+    """The tool with this id. Raises `NotFound` if it is not offered to clients."""
     found = next((tool for tool in offered.tools if tool.id == tool_id), None)
     if found is None:
         raise NotFound("This tool is not offered to clients.")

@@ -18,9 +18,9 @@ from taskhub.store.models.people import PATIENCE_RANGE_MS
 def set_caller_settings(
     *, tenant_id: int, context_id: int, patience_ms: int | None, hub_tools: bool | None, actor: Actor
 ) -> None:
-    """Set the patience of the client's plain calls, and whether the hub's own tools are listed to it; `None`:
-    automatic. A patience that becomes automatic again forgets what was learned. Raises `NotFound`, or `Invalid` naming
-    the field."""
+    """Set the patience of the client's plain calls (`patience_ms`), and whether the client is shown the hub's own tools
+    (`hub_tools`). `None` means that the hub chooses. If `patience_ms` becomes `None`, what was learned about the
+    client's programs is forgotten. Raises `NotFound`, or `Invalid`, which names the field."""
     low, high = PATIENCE_RANGE_MS
     if patience_ms is not None and not low <= patience_ms <= high:
         raise Invalid(f"From {low // 1_000} to {high // 1_000:,} seconds.", field="patience")

@@ -14,16 +14,16 @@ from taskhub.domain.configuration.references import same_spec
 from taskhub.lib.signs import spelled, visible_json
 
 SHOWN: Final = 200
-"""Most characters of a value that are shown: its beginning."""
+"""How many characters of a value are shown, from its beginning."""
 
 _NEW: Final = object()
-"""Stands for the value before, if there was none."""
+"""Stands for the earlier value of a record that is new."""
 _APART: Final = frozenset({"name", "username", "tools"})
 """Fields that are not compared with the others: names identify a record, and tools have lines of their own."""
 
 
 def differences(before: Configuration, after: Configuration) -> tuple[str, ...]:
-    """How the second configuration differs from the first: a line for each rule, server, tool, person and client."""
+    """How `after` differs from `before`: a line of text for each rule, server, tool, person and client that differs."""
     lines = [
         *_of_rules(before.rules, after.rules),
         *_of_each("server", before.servers, after.servers, lambda server: server.name),

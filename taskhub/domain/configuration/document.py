@@ -35,14 +35,14 @@ MAX_FILE: Final = 4_194_304
 PARTS: Final = ("rules", "servers", "people", "clients")
 _CALLED: Final = {str: "text", int: "a whole number", bool: "true or false"}
 _PREFIX: Final = "policy_"
-"""The prefix that names of fields of a policy lack in the file: `mode` is `policy_mode`."""
+"""A prefix that the file leaves out of the names of a policy's fields: it has `mode` for `policy_mode`."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Item(Generic[T]):
-    """A record of the file, with its lines."""
+    """A record of the file, with the node of the file that it was read from, which knows the lines."""
 
     record: T
     node: Node
@@ -68,7 +68,7 @@ class Document:
 
 
 def read_document(text: str, lookup: Lookup) -> Document:
-    """Read the text of a file; `lookup` returns the values of its references. Raises `Invalid` with the line."""
+    """Read the text of a file. `lookup` returns the values of references. Raises `Invalid`, which has the line."""
     if len(text) > MAX_FILE:
         wrong(1, f"The file is larger than {MAX_FILE:,} characters.")
     try:
@@ -93,7 +93,8 @@ def read_document(text: str, lookup: Lookup) -> Document:
 
 
 def write_document(configuration: Configuration, references: References, *, tenant: str) -> str:
-    """The text of the file for this configuration. `references` made the references in it."""
+    """The text of the file for this configuration. `references`: the object that made the references in the
+    configuration; the file begins with their names."""
     head = [f"# The configuration of TaskHub, tenant {tenant}. It has no secrets: references stand for them."]
     if references.names:
         head += [
@@ -116,8 +117,8 @@ def wrong(line: int, message: str) -> NoReturn:
 
 
 def refuse_rule(node: Node, error: Invalid) -> NoReturn:
-    """Raise the error about a list of rules again, with the line of the field which the error names, such as
-    `rules.2.when`. `node` is the list."""
+    """Raise `error`, which is about a list of rules, again with the line of the field that it names, such as
+    `rules.2.when`. `node` is the list in the file."""
     path = str(error.data.get("field", "")).split(".")[1:]
     place = f"rule {int(path[0]) + 1}: " if path else ""
     named = f"{path[1]}: " if len(path) > 1 else ""
@@ -170,7 +171,7 @@ class _Records:
         self._lookup = lookup
 
     def record(self, kind: type[T], node: Node) -> T:
-        """The record of this type that the node describes. Raises `Invalid` with the line."""
+        """The record of this type that the node describes. Raises `Invalid`, which has the line."""
         assert is_dataclass(kind)
         known = {written_name(part.name): part for part in fields(kind)}
         given = _mapping(node, f"Expected {', '.join(known)}.")
@@ -204,7 +205,8 @@ class _Records:
         return self._several(hint, node, name)
 
     def _several(self, hint: Any, node: Node, name: str) -> Any:
-        """The value of a field that holds others: `Mapping[str, X]`, `dict[str, Any]`, `list[X]` or `tuple[X, ...]`."""
+        """The value of a field that contains further values. `hint` is `Mapping[str, X]`, `dict[str, Any]`, `list[X]`
+        or `tuple[X, ...]`."""
         origin, inner = get_origin(hint), get_args(hint)
         if origin in (list, tuple):
             return origin(self._value(inner[0], item, name) for item in _list(node, name))
@@ -258,8 +260,8 @@ def _plain(value: Any) -> Any:
 
 
 def _path(node: Node, field: str) -> list[str]:
-    """The path to a field. An error may name a part of one, as `companion_tool` for `companion.tool`, or one without
-    its unit, as `patience` for `patience_seconds`."""
+    """The path in the file to the field that an error names. The error's name may join a field and its part, such as
+    `companion_tool` for `companion.tool`, or leave out a unit, such as `patience` for `patience_seconds`."""
     found: list[str] = []
     parts = [written_name(name) for name in field.split(".") if name]
     while parts and isinstance(node.value, dict):

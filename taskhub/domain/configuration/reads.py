@@ -34,15 +34,14 @@ _PLAIN: Final = (
 
 
 def lock(tenant_id: int) -> None:
-    """Lock the tenant until the caller's transaction ends: others who apply a configuration to it, or change its
-    people, wait."""
+    """Lock the tenant until the caller's transaction ends. Other transactions that apply a configuration to it, or
+    change its people, wait until then."""
     list(Tenant.objects.select_for_update(no_key=True).filter(pk=tenant_id))
 
 
 def present(tenant_id: int, references: References | None = None) -> Configuration:
-    """The tenant's configuration. `references` makes up the references that stand for its secrets in a file. It leaves
-    out people of other tenants, and clients that are a person with a program, which are identified by numbers of this
-    hub."""
+    """The tenant's configuration. `references` makes up the references that stand for its secrets in a file. Clients
+    that are a person with a program are left out, because they are identified by numbers of this hub."""
     return Configuration(
         rules=without(present_rules(tenant_id).rules),
         servers=tuple(_servers_of(tenant_id, references or References())),
@@ -71,8 +70,8 @@ def _servers_of(tenant_id: int, references: References, **only: str) -> Iterator
 
 
 def _policies(servers: Sequence[int]) -> dict[int, dict[str, Policy]]:
-    """The policies that differ from a new tool's, by server id and tool name; also of tools that are gone or not listed
-    yet."""
+    """The policies that differ from the policy of a new tool, by server id and tool name. Tools that are gone or not
+    listed yet count too."""
     found: dict[int, dict[str, Policy]] = {}
     here = Tool.objects.filter(server__in=servers)
     for row in sorted(here.values("server_id", "name", *POLICY_FIELDS).iterator(), key=lambda row: row["name"]):

@@ -17,13 +17,14 @@ FORMAT: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A text that is a secret, or holds one. Two are equal if they stand for the same value."""
+    """A text that is a secret or contains one. Two such texts are equal if they have the same value, however the file
+    writes them."""
 
     text: str = field(compare=False)
     """The text as the file writes it, with references."""
     value: str | None = field(repr=False)
-    """With the references filled in; `None` if it is not known: another `SECRET_KEY` encrypted it, or a reference leads
-    nowhere."""
+    """The text with the references filled in; `None` if that is not known, because it was encrypted under another
+    `SECRET_KEY`, or a reference leads nowhere."""
     missing: str = field(default="", compare=False)
     """Why a reference leads nowhere, as text for people."""
 
@@ -33,7 +34,7 @@ class Spec(Given):
     """A server's address or command."""
 
     shown: str = ""
-    """As people are shown it, with hidden secrets."""
+    """The address or command as people are shown it, with the secrets hidden."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +70,8 @@ class ServerConfig:
     environment: Mapping[str, Given] = field(default_factory=dict)
     oauth: OAuthConfig | None = None
     tools: Mapping[str, Policy] = field(default_factory=dict)
-    """By the tool's name. In a file: the policies that it lists. Of the tenant as it is: those that are not a new
-    tool's."""
+    """The policies, by the tool's name: those that a file lists; or, of a tenant as it is, those that differ from the
+    policy of a new tool."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +86,8 @@ class PersonConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientConfig:
-    """A client, without its tokens. Of a client of another issuer, `subject` and `client_id` are those of its tokens;
-    of one whose tokens are issued here, both are its name."""
+    """A client, without its tokens. `subject` and `client_id` are those in the tokens of a client of another issuer,
+    and empty for a client whose tokens the hub issues."""
 
     name: str
     issuer: str = OWN_ISSUER
@@ -98,7 +99,7 @@ class ClientConfig:
 
     @property
     def own(self) -> bool:
-        """Whether its tokens are issued here."""
+        """Whether the hub issues the client's tokens."""
         return self.issuer == OWN_ISSUER
 
     @property

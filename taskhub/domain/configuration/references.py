@@ -1,7 +1,7 @@
 """References to secrets: `${env:NAME}`, a variable of the environment, and `${file:PATH}`, the text of a file.
 
-A file of configuration has no secret in it, and no message repeats one. Where TaskHub would hide a value, the file has
-to have a reference; and a reference may stand only where TaskHub hides its value.
+A file of configuration has no secret in it, and no message repeats one. If TaskHub would hide a value, the file has to
+have a reference for it; and a reference may stand only where TaskHub hides the value.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from taskhub.domain.catalogue.spec import parse_spec
 from taskhub.domain.configuration.records import Given, Spec
 
 _REFERENCE: Final = re.compile(r"(\$?)\$\{(env|file):([^{}]*)\}")
-"""Matches a reference; one with another `$` in front is plain text."""
+"""Matches a reference. A reference with another `$` in front of it is plain text."""
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _PATH: Final = re.compile(r"/\S+")
 _STDIO: Final = "stdio:"
@@ -29,18 +29,20 @@ class Missing(Exception):
 
 
 Lookup = Callable[[str, str], str]
-"""The value of a reference, by its kind (`env` or `file`) and its name or path. Raises `Missing`."""
+"""A function that returns the value of a reference from its kind (`env` or `file`) and its name or path. It raises
+`Missing` if there is none."""
 
 
 def secret_given(text: str, lookup: Lookup) -> Given:
-    """A text that is a secret as a whole, such as a token. Raises `Invalid`."""
+    """A text that is a secret as a whole, such as a token. Raises `Invalid` if it has no reference."""
     if not _references(text):
         raise Invalid(f"A secret stands in no file: {_HOW}.")
     return _given(text, lookup)
 
 
 def value_given(name: str, text: str, lookup: Lookup) -> Given:
-    """The value of a header or a variable. Raises `Invalid` if its name sounds secret and there is no reference."""
+    """The value of a header or a variable. Raises `Invalid` if the value may be a secret, by its name or its form, and
+    has no reference."""
     if not _references(text) and masked(name, text) != text:
         raise Invalid(f"The value of {name[:100]} may be a secret, which stands in no file: {_HOW}.")
     return _given(text, lookup)
@@ -85,8 +87,9 @@ def spec_given(text: str, lookup: Lookup) -> Spec:
 
 
 def same_spec(present: Spec, wanted: Spec) -> bool:
-    """Whether both are the same address, or commands of the same words. If the secrets in `wanted` are not known, both
-    are compared as people are shown them; if only those in `present` are not known, the two count as different."""
+    """Whether both are the same address, or commands with the same words. If the secrets in `wanted` are not known, the
+    two are compared as people are shown them. If only the secrets in `present` are not known, the two count as
+    different."""
     if wanted.value is None:
         return present.shown == wanted.shown
     if present.value is None or present.value == wanted.value:
@@ -97,7 +100,7 @@ def same_spec(present: Spec, wanted: Spec) -> bool:
 
 
 class References:
-    """Makes up references for the secrets that a hub has, for an export: always the same for the same hub."""
+    """Makes up references for the secrets of a hub, for an export. The same hub always gets the same references."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -132,7 +135,7 @@ def _given(text: str, lookup: Lookup) -> Given:
 
 
 def _references(text: str) -> list[str]:
-    """The references in a text, each once. Raises `Invalid` for one that names nothing."""
+    """The references in a text, each once. Raises `Invalid` for a reference that can be no variable or file."""
     found = [match for match in _REFERENCE.finditer(text) if not match[1]]
     for _, kind, name in (match.groups() for match in found):
         if kind == "env" and not _VARIABLE.fullmatch(name):

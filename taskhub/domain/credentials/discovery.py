@@ -1,8 +1,8 @@
 """Finds the authorization server of an MCP server: RFC 9728, then RFC 8414 or OpenID Connect discovery.
 
-The order of addresses and the shapes of documents are those of the official SDK. Its own client asks for them only
-within one interactive process, so what is asked when is decided here. Importing the SDK takes most of a second, so
-those who discover import this module only then: most processes never do.
+The order of addresses and the shapes of documents are those of the official SDK. The SDK's own client asks for them
+only within one interactive process, so this module decides itself what to ask for, and when. Importing the SDK takes
+most of a second, so other modules import this one only when they discover: most processes never do.
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ _ACCEPT: Final = {"Accept": "application/json, text/event-stream"}
 
 
 class _Metadata(OAuthMetadata):
-    """RFC 8414 requires the authorization endpoint only of servers that support a grant that uses it."""
+    """The metadata of an authorization server. The authorization endpoint may be missing: RFC 8414 requires it only of
+    servers that support a grant which uses it."""
 
     authorization_endpoint: AnyHttpUrl | None = None  # type: ignore[assignment]  # wider than the SDK's
 
 
 def discover(server_url: str, *, way: Way, issuer: str = "") -> Found:
-    """Find out how the server at this address is authorized. `issuer`: the one that an admin named. Raises `Invalid`,
-    which says what is missing or wrong."""
+    """Find out how the server at this address is authorized. `issuer`: the issuer that an admin named; empty if none.
+    Raises `Invalid`, which says what is missing or wrong."""
     given = hosts_given(server_url, issuer)
     challenge = _challenge(server_url, given)
     resource, trouble = _resource(server_url, challenge.field("resource_metadata"), given)
@@ -73,13 +74,13 @@ class _Challenge:
         self._response = httpx2.Response(401, headers={"WWW-Authenticate": header[:4_096]} if header else {})
 
     def field(self, name: str) -> str:
-        """A parameter of the challenge; empty if it has none of this name."""
+        """The parameter of the challenge with this name; empty if it has none."""
         return extract_field_from_www_auth(self._response, name) or ""
 
 
 def _challenge(server_url: str, given: Collection[str]) -> _Challenge:
     """The server's challenge in answer to a request without a token. If there is no usable answer, the challenge is
-    empty: the server may have metadata all the same. Raises `Invalid` for an address that may not be requested."""
+    empty: the server may have metadata even so. Raises `Invalid` for an address that may not be requested."""
     try:
         answer = web.post(server_url, given, body=_PING, headers=_ACCEPT)
     except Unfit as error:
@@ -90,8 +91,8 @@ def _challenge(server_url: str, given: Collection[str]) -> _Challenge:
 
 
 def _resource(server_url: str, named: str, given: Collection[str]) -> tuple[ProtectedResourceMetadata | None, str]:
-    """The metadata of the server as a protected resource; `None` if it has none, as before 2025-06-18, or if it cannot
-    be read, with a sentence that says why."""
+    """The metadata of the server as a protected resource, or `None`; and why the metadata cannot be read, as a
+    sentence, or an empty text. Both are empty if the server has no metadata, as before 2025-06-18."""
     trouble = ""
     for url in build_protected_resource_metadata_discovery_urls(named or None, server_url):
         try:
@@ -116,8 +117,8 @@ def _resource(server_url: str, named: str, given: Collection[str]) -> tuple[Prot
 
 
 def _failed(status: int) -> str:
-    """Text for people: why an answer with this status, which is not 200, does not show whether the document exists.
-    Empty if it shows that the document does not exist."""
+    """Why an answer with this status, which is not 200, does not show whether the document exists, as text for people.
+    Empty if it shows that there is no such document."""
     if 300 <= status < 400:
         return f"HTTP {status}, which leads elsewhere, and is not followed"
     return f"HTTP {status}" if status >= 500 or status == 429 else ""

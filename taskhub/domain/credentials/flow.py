@@ -1,7 +1,8 @@
-"""Sends a person to an authorization server, and takes back what it answers (RFC 6749, 4.1, with PKCE).
+"""Sends a person to an authorization server, and receives the answer with which the person comes back (RFC 6749, 4.1,
+with PKCE).
 
-The `state` of a request belongs to one browser session, is good for some minutes, and is redeemed once. Only its digest
-is stored, and the PKCE verifier encrypted.
+The `state` of a request belongs to one browser session, is valid for some minutes, and is redeemed once. It is stored
+only as a digest, and the PKCE verifier encrypted.
 """
 
 from __future__ import annotations
@@ -57,13 +58,13 @@ CALLBACK: Final = "/servers/oauth/callback/"
 DOCUMENT: Final = "/servers/oauth/client.json"
 """The path of the hub's client id metadata document."""
 REQUEST_SECONDS: Final = 600
-"""Seconds in which a person has to come back."""
+"""Seconds within which a person has to come back from the authorization server."""
 MAX_REQUESTS: Final = 20
-"""The most authorizations that one person may have under way."""
+"""Most authorizations that one person may have under way."""
 CLIENT_NAME: Final = "TaskHub"
 TELL_SECONDS: Final = 60.0
-"""Seconds in which at most one answer is logged that belongs to no authorization: anybody can send a browser with
-one."""
+"""Seconds in which at most one answer that belongs to no authorization is logged, because anybody can send a browser
+here with such an answer."""
 _TELLS: Final = Throttle(TELL_SECONDS)
 
 
@@ -95,7 +96,7 @@ class Sending:
 @dataclass(frozen=True, slots=True)
 class Came:
     """The result of an authorization: the server, the path to which the person returns, and how many calls waited for
-    it."""
+    the grant."""
 
     server_id: int
     server: str
@@ -107,7 +108,8 @@ _WAITING = statements.many("waiting_for_grant", _Waiting)
 
 
 def document(base: str) -> dict[str, Any]:
-    """The hub's client id metadata document, by which authorization servers that read such documents know it."""
+    """The hub's client id metadata document, by which authorization servers that read such documents know the hub.
+    `base`: the hub's base URL."""
     return {
         "client_id": base + DOCUMENT,
         "client_name": CLIENT_NAME,
@@ -123,9 +125,9 @@ def begin(
     *, tenant_id: int, server_id: int, holder: Holder, by: int, session_key: str, base: str, back: str, scopes: str = ""
 ) -> Sending:
     """Begin an authorization for `holder` by the person `by`, in their browser session. `base` is the address of the
-    hub, `back` the path to which they return in the end. Unless an admin has named all scopes, `scopes` are requested
-    besides those that the server asks for and those of the grant before. Discovers the authorization server, and
-    registers the hub there if that is needed. Raises `NotFound`, `Refused`, or `Invalid` with the reason."""
+    hub, `back` the path to which the person returns in the end. If an admin has named the scopes, these are requested;
+    otherwise those that the server asks for, those of the earlier grant, and `scopes`. Discovers the authorization
+    server, and registers the hub there if needed. Raises `NotFound`, `Refused`, or `Invalid` with the reason."""
     from mcp.client.auth.oauth2 import PKCEParameters
 
     from taskhub.domain.credentials import discovery  # see there
@@ -197,10 +199,11 @@ def begin(
 
 
 def finish(*, tenant_id: int, session_key: str, by: int, for_all: bool, answer: dict[str, str], actor: Actor) -> Came:
-    """Take back a person with the answer of the authorization server: redeem the code, store the grant, and let the
-    calls that wait for it go on. Raises `Refused` if the answer belongs to no request of this browser session, or was
-    given before. Raises `NotAuthorized` with the reason if there is no grant for the answer, or if the grant would be
-    for everyone and `for_all` is false: the person may not authorize that."""
+    """Finish an authorization when the person comes back with the answer of the authorization server: redeem the code,
+    store the grant, and let the calls that wait for it go on. `for_all`: whether the person may authorize the server
+    for everyone. Raises `Refused` if the answer belongs to no request of this browser session, or was given before.
+    Raises `NotAuthorized`, with the reason, if the answer leads to no grant, or the grant would be for everyone and
+    `for_all` is false."""
     request = _redeemed(tenant_id, session_key, by, answer.get("state", ""))
     if request is None:
         if _TELLS():
@@ -222,7 +225,8 @@ def finish(*, tenant_id: int, session_key: str, by: int, for_all: bool, answer: 
 
 
 def _issued(request: GrantRequest, answer: dict[str, str], *, for_all: bool) -> Tokens:
-    """The tokens for the code in an answer. Raises `Refused` or `Invalid` with the reason if there are none."""
+    """The tokens for the code in an answer. Raises `Refused` or `Invalid`, with the reason, if there are no tokens for
+    it."""
     if request.created_at < datetime.now(UTC) - timedelta(seconds=REQUEST_SECONDS):
         raise Refused(f"This took longer than {REQUEST_SECONDS // 60} minutes. Begin again.")
     server, oauth = request.server, _oauth_of(request.server)
@@ -270,7 +274,8 @@ def _failed(request: GrantRequest, problem: str, actor: Actor) -> None:
 
 
 def _store(request: GrantRequest, issued: Tokens, actor: Actor) -> int:
-    """Store the grant in place of the one before, if there was one. Returns how many calls go on. Raises `Refused`."""
+    """Store the grant, in place of an earlier grant of the same holder. Returns how many calls go on. Raises `Refused`
+    if the server is authorized in another way by now."""
     holder = Holder(request.user_id, request.context_id)
     with transaction.atomic():
         server = Server.objects.select_for_update().get(pk=request.server_id)
@@ -310,9 +315,9 @@ def _store(request: GrantRequest, issued: Tokens, actor: Actor) -> int:
 
 
 def answer_waiting(server_id: int, holder: Holder, actor: Actor, *, all_: bool = False) -> int:
-    """Let calls go on that wait for an authorization of this server, by answering their questions: those that wait for
-    the grant of `holder`, or all of them with `all_` or if callers have no grants of their own. Returns how many there
-    were."""
+    """Let calls that wait for an authorization of this server go on, by answering their questions: those that wait for
+    the grant of `holder`; all of them with `all_`, or if callers have no grants of their own. Returns how many calls go
+    on."""
     oauth = ServerOAuth.objects.filter(server_id=server_id).first()
     everybody = all_ or oauth is None or oauth.way != Way.EACH
     waiting = _WAITING(server=server_id, user=holder.user_id, context=holder.context_id, shared=everybody)
@@ -330,8 +335,9 @@ def _oauth_of(server: Server) -> ServerOAuth | None:
 
 
 def _check_issuer(server: str, oauth: ServerOAuth, found: Found) -> None:
-    """Raise `Refused` if the server names another authorization server than the one that the client id and secret
-    belong to: the issuer that an admin named, or the first that was found. So they are not sent to another."""
+    """Raise `Refused` if an admin gave a client id without an issuer, and the server now names another authorization
+    server than the first that was found, for which the client id was given. So the id and its secret are not sent to
+    another one."""
     first = Found.read(oauth.found)
     if oauth.client_id and not oauth.issuer and first is not None and first.issuer != found.issuer:
         raise Refused(
@@ -342,8 +348,8 @@ def _check_issuer(server: str, oauth: ServerOAuth, found: Found) -> None:
 
 
 def _keep(server: Server, oauth: ServerOAuth, found: Found, registered: dict[str, Any]) -> None:
-    """Store what was found, and the registration, if it is new, for the next authorizations. Raises `Refused` if an
-    admin has changed meanwhile how the server is authorized."""
+    """Store for the next authorizations what was found, and the registration if it is new. Raises `Refused` if an admin
+    has meanwhile changed how the server is authorized."""
     now = ServerOAuth.objects.select_for_update().filter(pk=oauth.pk).first()
     if now is None or (now.way, now.issuer, now.client_id) != (oauth.way, oauth.issuer, oauth.client_id):
         raise Refused(f"{server.name} is authorized in another way now. Begin again.")
@@ -356,8 +362,9 @@ def _keep(server: Server, oauth: ServerOAuth, found: Found, registered: dict[str
 def _client(
     oauth: ServerOAuth, found: Found, base: str, scopes: str, given: frozenset[str]
 ) -> tuple[Client, dict[str, Any]]:
-    """The hub as a client of the authorization server: as an admin said, by its metadata document, or registered, with
-    what is stored of the registration. Raises `Denied`, `Unanswered` or `InvalidToken`."""
+    """The hub as a client of the authorization server: the client that an admin gave, the one of the hub's metadata
+    document, or one that the hub registers. Beside it, what is stored of the registration; empty if there is none.
+    Raises `Denied`, `Unanswered` or `InvalidToken`."""
     if oauth.client_id:
         oauth.found = found.stored()
         known = client_of(oauth)
@@ -390,7 +397,7 @@ def _expires(client: Client) -> bool:
 
 
 def _make_room(by: int) -> None:
-    """Drop requests that are too old, and the oldest of a person who has too many."""
+    """Delete requests that are too old, and the oldest requests of the person `by` if they have too many."""
     old = datetime.now(UTC) - timedelta(seconds=REQUEST_SECONDS)
     GrantRequest.objects.filter(created_at__lt=old).delete()
     newest = GrantRequest.objects.filter(by_id=by).order_by("-id").values_list("pk", flat=True)

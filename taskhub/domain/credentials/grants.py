@@ -1,10 +1,11 @@
-"""Grants: looked up for a call, refreshed by one process at a time, and marked as lapsed when they can be used no more.
+"""Grants: looked up for a call, refreshed by one process at a time, and marked as lapsed when they cannot be used any
+more.
 
 A refresh has three parts, so that no transaction is open during a request to an authorization server: `look` takes the
-turn, the right to refresh (one conditional change), `exchange` asks the authorization server, `settle` stores what it
-issued, access and refresh token at once. If a process dies in between, its turn ends after `TURN_SECONDS`. The next one
-then sends the refresh token that is stored, which is the newest there is: if it was used already, the authorization
-server refuses it, and the grant has to be authorized again.
+turn, which is the right to refresh (one conditional change); `exchange` asks the authorization server; `settle` stores
+what that issued, access and refresh token together. If a process dies in between, its turn ends after `TURN_SECONDS`.
+The next process then sends the refresh token that is stored. If that was used already, the authorization server refuses
+it, and the grant has to be authorized again.
 """
 
 from __future__ import annotations
@@ -51,11 +52,12 @@ from taskhub.store import statements
 from taskhub.store.models import AuthContext, ServerGrant, ServerOAuth
 
 TURN_SECONDS: Final = 60.0
-"""Seconds for which one process alone may refresh a grant: longer than all requests of a refresh may take."""
+"""Seconds for which only one process may refresh a grant: longer than all requests of a refresh may take."""
 SPARE_SECONDS: Final = 60.0
-"""A token is refreshed before a call if it expires within so many seconds or a fifth of its life, whichever is less."""
+"""Before a call, a token is refreshed if it expires within these seconds, or within a fifth of its life if that is
+less."""
 LOOK_SECONDS: Final = 0.2
-"""Seconds between two looks whether another process has refreshed a grant."""
+"""Seconds between two checks whether another process has refreshed a grant."""
 
 LOST: Final = "its tokens were encrypted with another SECRET_KEY"
 EXPIRED: Final = "its access token has expired, and there is no refresh token"
@@ -104,7 +106,8 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class Exchanged:
-    """The answer of the authorization server: `tokens`, or why it refused, or why there was no answer."""
+    """The outcome of asking the authorization server for tokens: `tokens`; or why it refused (`denied`); or why there
+    was no usable answer (`unanswered`). `found`: what discovery found out; `None` if it failed."""
 
     found: Found | None
     tokens: Tokens | None = None
@@ -123,9 +126,9 @@ _THERE = statements.many("grants_there", int)
 
 
 def look(server_id: int, context_id: int | None, *, refused: str = "") -> Access | Due:
-    """The access token for a call of this client, or for the server's lists if there is no client. If that must be
-    refreshed first, returns what is needed for it; until `TURN_SECONDS` later only this process may refresh it.
-    `refused` is a token that the server does not accept. Raises `NeedsAuthorization` if a person has to authorize,
+    """The access token for a call of this client, or for the server's lists if there is no client. If the token must be
+    refreshed first, returns what is needed for that; for `TURN_SECONDS`, only this process may refresh it. `refused`: a
+    token that the server did not accept; empty if none. Raises `NeedsAuthorization` if a person has to authorize,
     `Busy` while another process refreshes, `NotYet` while the authorization server does not want to be asked, or
     `Unavailable`."""
     row = _CREDENTIAL(server=server_id, context=context_id)
@@ -159,7 +162,7 @@ def look(server_id: int, context_id: int | None, *, refused: str = "") -> Access
 
 
 def exchange(due: Due) -> Exchanged:
-    """Ask the authorization server for new tokens. Makes no use of the database."""
+    """Ask the authorization server for new tokens. Does not use the database."""
     found, given = due.found, hosts_given(due.server_url, due.wanted_issuer)
     try:
         if due.way is Way.CLIENT:
@@ -184,7 +187,7 @@ def exchange(due: Due) -> Exchanged:
 def settle(due: Due, exchanged: Exchanged) -> Access:
     """Store the outcome of a refresh; returns the new access token. Raises `NeedsAuthorization` if the refresh was
     refused, `Unavailable` if there was no answer or another process has refreshed the grant meanwhile, `NotYet` if the
-    authorization server wants to be asked later, `Gone` if the grant was revoked or authorized anew."""
+    authorization server wants to be asked later, `Gone` if the grant was meanwhile revoked, or authorized again."""
     if exchanged.denied:
         if exchanged.denied.startswith("invalid_client"):
             forget_client(due.server_id, due.client.id)
@@ -229,8 +232,8 @@ def _found(due: Due, exchanged: Exchanged) -> None:
 
 
 def access(server_id: int, context_id: int | None = None, *, refused: str = "") -> Access:
-    """The access token for a call, refreshed if needed. Blocks until it is refreshed: for commands only. Raises as
-    `look` and `settle` do, but never `Busy`."""
+    """The access token for a call, refreshed if needed. Blocks until it is refreshed, so it is only for commands.
+    Raises what `look` and `settle` raise, but never `Busy`."""
     deadline = time.monotonic() + TURN_SECONDS
     while True:
         try:
@@ -251,7 +254,7 @@ def access(server_id: int, context_id: int | None = None, *, refused: str = "") 
 
 
 def drop(due: Due, exchanged: Exchanged) -> None:
-    """Revoke tokens that were issued for a grant that is gone. Makes no use of the database."""
+    """Revoke tokens that were issued for a grant that is gone. Does not use the database."""
     if exchanged.tokens is not None and exchanged.found is not None:
         token = exchanged.tokens.refresh or exchanged.tokens.access
         given = hosts_given(due.server_url, due.wanted_issuer)
@@ -259,8 +262,8 @@ def drop(due: Due, exchanged: Exchanged) -> None:
 
 
 def refuse(server_id: int, context_id: int | None, token: str) -> NeedsAuthorization | None:
-    """Mark the grant whose token the server still refuses after it was refreshed. Returns the error to raise; `None` if
-    the grant has another token by now."""
+    """Mark the grant of a token as lapsed, because the server refuses the token even after it was refreshed. Returns
+    the error to raise; `None` if the grant has another token by now."""
     row = _CREDENTIAL(server=server_id, context=context_id)
     if row is None or row.grant_id is None or row.access is None:
         return None
@@ -273,8 +276,8 @@ def refuse(server_id: int, context_id: int | None, token: str) -> NeedsAuthoriza
 
 
 def widen(server_id: int, context_id: int | None, wanted: str) -> NeedsAuthorization | str:
-    """What has to be done for a call that the server refuses without the scopes `wanted`: the error to raise, or why
-    there is nothing to do, as text for people."""
+    """What to do about a call that the server refuses without the scopes `wanted`. Returns the error to raise, which
+    asks for these scopes; or why asking would not help, as text for people."""
     row = _CREDENTIAL(server=server_id, context=context_id)
     if row is None:
         return "TaskHub is not authorized there by OAuth, and cannot ask for more scopes"
@@ -304,13 +307,13 @@ def union(*scopes: str) -> str:
 
 
 def without(wanted: str, scopes: str) -> str:
-    """Those of the scopes `wanted` that are not among `scopes`."""
+    """The scopes in `wanted` that are not in `scopes`."""
     known = set(scopes.split())
     return " ".join(scope for scope in wanted.split() if scope not in known)
 
 
 def still_there(grants: list[int]) -> frozenset[int]:
-    """The grants among these that can still be used."""
+    """The ids of those grants that can still be used."""
     return frozenset(_THERE(grants=grants)) if grants else frozenset()
 
 
@@ -322,7 +325,7 @@ def grants_for(server_id: int, holder: Holder) -> QuerySet[ServerGrant]:
 
 def holder_name(holder: Holder, way: str) -> str:
     """The name of the holder of a grant, in the audit log and on pages: a person's or a client's name, `everyone`, or
-    `its lists` for the grant of a server where each has a grant of their own."""
+    `its lists` for the grant that belongs to nobody at a server where each caller has a grant of their own."""
     if holder.user_id is not None:
         users: Any = get_user_model()
         return str(users.objects.filter(pk=holder.user_id).values_list("username", flat=True).first() or "")
@@ -334,9 +337,9 @@ def holder_name(holder: Holder, way: str) -> str:
 def client_of(oauth: Any, client_id: str = "", registered: Mapping[str, Any] = _NONE) -> Client | None:
     """The client as which the hub is known at an authorization server, or was when it got tokens as `client_id`.
 
-    If an admin gave one (in the columns of `oauth`, a `ServerOAuth`), it is that one, and only that; else the one as
-    which the hub `registered` itself; else the one that the hub's metadata document at `client_id` describes. `None` if
-    it is none of these. Raises `InvalidToken` or `Denied`."""
+    If an admin gave a client (in the columns of `oauth`, a `ServerOAuth`), only that one counts. Otherwise it is the
+    client as which the hub `registered` itself; otherwise the one that the hub's metadata document at `client_id`
+    describes. `None` if there is no such client. Raises `InvalidToken` or `Denied`."""
     found = Found.read(oauth.found)
     if oauth.client_id:
         if client_id not in ("", oauth.client_id):
@@ -353,13 +356,13 @@ def client_of(oauth: Any, client_id: str = "", registered: Mapping[str, Any] = _
 
 
 def forget_client(server_id: int, client_id: str) -> None:
-    """Forget that the hub registered itself as this client, which the authorization server does not know any more: it
-    registers itself anew at the next authorization. Grants keep the client that they were issued to."""
+    """Forget that the hub registered itself as this client, which the authorization server does not know any more. The
+    hub registers itself again at the next authorization. Grants keep the client to which they were issued."""
     ServerOAuth.objects.filter(server_id=server_id, registered__id=client_id).update(registered={})
 
 
 def _due(row: _Row, server_id: int, refresh: str) -> Due:
-    """Take the turn to refresh the grant. Raises as `look` does."""
+    """Take the turn to refresh the grant. Raises what `look` raises."""
     assert row.grant_id is not None
     found = Found.read(json.loads(row.found))
     if row.way is not Way.CLIENT and (found is None or found.issuer != row.issuer):
@@ -399,13 +402,14 @@ def _due(row: _Row, server_id: int, refresh: str) -> Due:
 
 
 def _scopes_of(row: _Row) -> str:
-    """The scopes of the grant; those that were asked for, if its authorization server did not say."""
+    """The scopes of the grant; if its authorization server did not say which they are, the scopes that were asked
+    for."""
     found = Found.read(json.loads(row.found))
     return row.scopes or row.wanted_scopes or (found.scopes if found else "")
 
 
 def _spare(row: _Row) -> timedelta:
-    """How long a token must still be valid to be sent with a call."""
+    """How long a token must still be valid to be sent with a call without a refresh."""
     assert row.expires_at is not None
     life = row.expires_at - (row.issued_at or row.expires_at)
     return min(timedelta(seconds=SPARE_SECONDS), life / 5)
@@ -440,7 +444,7 @@ def _lapse(
 ) -> None:
     with transaction.atomic():
         if _LAPSE(held=grant_id, version=version, problem=problem[:1_000]) is None:
-            return  # it was authorized anew, revoked or refreshed meanwhile
+            return  # it was authorized again, revoked or refreshed meanwhile
         record_event(
             "grant.lapsed",
             tenant_id=tenant_id,
@@ -452,5 +456,5 @@ def _lapse(
 
 
 def announce(server_id: int) -> None:
-    """Have workers look at a server again whose authorization has changed."""
+    """Have workers look again at a server, because its authorization has changed."""
     notify(CatalogueChanged(), ServerStale(server_id))

@@ -1,4 +1,4 @@
-"""Records that a server does not show its lists without an authorization, or not without more scopes."""
+"""Records that a server does not show its lists without an authorization, or without further scopes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from taskhub.store.models import ServerOAuth
 
 
 def not_listed(server_id: int, problem: str, scopes: str) -> None:
-    """Record that the server cannot be connected or listed without an authorization. `scopes`: those that it wants, if
-    it names them; an admin who authorizes it next asks for these as well, unless all scopes were named by hand."""
+    """Record that the server cannot be connected or listed without an authorization. `scopes`: the scopes that the
+    server wants; empty if it names none. The next authorization by an admin asks for these as well, unless an admin has
+    named all scopes."""
     oauth = ServerOAuth.objects.filter(server_id=server_id).first()
     if oauth is None:
         pass
@@ -30,7 +31,7 @@ def not_listed(server_id: int, problem: str, scopes: str) -> None:
 
 
 def listed(server_id: int, scopes: str) -> None:
-    """Record which scopes the server wanted for lists that it refused; empty if it refused none."""
+    """Record `scopes`, which the server wanted for lists that it refused. They are empty if it refused no list."""
     needs = widen(server_id, None, scopes) if scopes else ""
     _lacks(server_id, needs.scopes if isinstance(needs, NeedsAuthorization) else "")
 

@@ -12,7 +12,8 @@ from taskhub.store.models import ServerOAuth
 
 @dataclass(frozen=True, slots=True)
 class OAuthRow:
-    """How a server is authorized. `issuer` is the one that was named or found, empty before either."""
+    """How a server is authorized. `issuer`: the issuer that an admin named, otherwise the one that was found; empty if
+    there is neither."""
 
     way: Way
     issuer: str
@@ -22,15 +23,15 @@ class OAuthRow:
     has_secret: bool
     scopes: str
     lacking: str
-    """The scopes that the server wanted when it last refused its lists; empty if none."""
+    """The scopes that the server wanted when it last refused its lists; empty if it wanted none."""
     registered: bool
-    """Whether the client id is of a client that the hub registered by itself."""
+    """Whether the hub registered itself as a client."""
 
 
 @dataclass(frozen=True, slots=True)
 class GrantRow:
-    """A grant. `holder` is the name of the person or client, empty for everyone; `refreshes`: whether it can be
-    refreshed."""
+    """A grant. `holder`: the name of the person or client; empty if the grant belongs to neither. `refreshes`: whether
+    it can be refreshed."""
 
     id: int
     user_id: int | None
@@ -84,7 +85,7 @@ def oauth_of(server_id: int) -> OAuthRow | None:
 
 
 def grants_of(server_id: int) -> tuple[GrantRow, ...]:
-    """The grants for the server, the one for everyone first."""
+    """The grants for the server, first the one that belongs to no person or client."""
     return tuple(_GRANTS(server=server_id))
 
 

@@ -30,7 +30,7 @@ class Way(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OAuthSettings:
-    """How an admin wants the hub to be authorized at a server. A `secret` of `None` keeps the stored one, an empty one
+    """How an admin wants the hub to be authorized at a server. `secret`: `None` keeps the stored secret, an empty text
     deletes it. An empty `issuer`, `client_id` or `scopes` leaves the choice to the server and its authorization
     server."""
 
@@ -62,18 +62,18 @@ class Found:
     """Whether the authorization server knows clients by their metadata documents."""
 
     def stored(self) -> dict[str, Any]:
-        """It as the database stores it."""
+        """The object as the database stores it."""
         return asdict(self)
 
     @classmethod
     def read(cls, stored: dict[str, Any]) -> Found | None:
-        """What `stored` returned; `None` if nothing was found yet."""
+        """The object of which `stored` is the stored form; `None` if nothing was found yet."""
         return cls(**{**stored, "methods": tuple(stored["methods"])}) if stored else None
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """The hub as a client of an authorization server. `method`: how it authenticates there. `expires_at`: when its
+    """The hub as a client of an authorization server. `method`: how it authenticates there. `expires_at`: when the
     secret expires, in seconds since 1970; 0 for never."""
 
     id: str
@@ -102,7 +102,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A valid access token. `grant_id` is 0, and the token empty, if the server is asked without one."""
+    """A valid access token. If the server is asked without a token, `grant_id` is 0 and `token` is empty."""
 
     grant_id: int
     token: str = field(repr=False)
@@ -111,7 +111,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """Tokens that only this process may refresh now, and what is needed for that."""
+    """A grant whose tokens only this process may refresh now, with what is needed for that."""
 
     grant_id: int
     version: int
@@ -131,7 +131,7 @@ class Due:
 
 class NeedsAuthorization(Unavailable):
     """A call cannot be made before somebody authorizes the hub at its server. The message says why. `scopes`: the
-    scopes that the grant must have, if there is a grant with too few; that one stays valid for other calls."""
+    scopes that the grant must have, if there is a grant with too few scopes. The grant stays valid for other calls."""
 
     def __init__(self, message: str, *, holder: Holder, scopes: str = "") -> None:
         super().__init__(message)
@@ -148,7 +148,7 @@ class NotAuthorized(Invalid):
 
 
 class Gone(Unavailable):
-    """The grant was revoked, or authorized anew, while it was refreshed."""
+    """The grant was revoked, or authorized again, while it was refreshed."""
 
 
 class Busy(Exception):
@@ -157,7 +157,7 @@ class Busy(Exception):
 
 class Unanswered(Exception):
     """The authorization server gave no usable answer; another try may succeed. The message says why. `later`: the
-    seconds after which it wants to be asked again, if it says so."""
+    seconds after which it wants to be asked again; `None` if it does not say."""
 
     def __init__(self, message: str, *, later: float | None = None) -> None:
         super().__init__(message)

@@ -1,13 +1,14 @@
 -- Statements of OAuth towards servers. Format of this file: taskhub/store/statements.py.
 
--- The person for whom a client acts, and who is authorized for its calls; null for a client that acts for itself.
+-- The id of the person for whom a client acts and whose grant its calls need; null for a client that acts for itself.
 /* fragment: person_of
 th_user_of(c)
 */
 
 -- read: credential(server bigint, context bigint) -> _Row | None
--- How a call of a client at a server is authorized, and the grant for it, if there is one. Without a client: the
--- server's own grant; no row if each client has a grant of its own and this one does not exist any more.
+-- How a call of a client at a server is authorized, with the grant for it, or nulls if there is none. If `context` is
+-- null, with the grant that belongs to nobody. No row if the server has no OAuth, or if each caller has a grant of its
+-- own and the client does not exist any more.
 SELECT s.tenant_id, s.name, s.target, s.sealed_target, o.way, o.issuer AS wanted_issuer, o.client_id AS given_id,
        o.client_secret, o.scopes AS wanted_scopes, o.found::text, h.user_id, h.context_id,
        g.id AS grant_id, coalesce(g.state, '') AS state, coalesce(g.problem, '') AS problem,
@@ -36,15 +37,16 @@ WHERE id = :held AND version = :version AND state = 'good'
 RETURNING version;
 
 -- write: leave_refresh(held bigint, version int, pause float8) -> rowcount
--- Gives up the turn. For `pause` seconds nobody takes another, if the authorization server said so.
+-- Gives up the turn. If the authorization server said when it wants to be asked again, nobody takes a turn for `pause`
+-- seconds.
 UPDATE server_grant SET refreshing_until = NULL,
        refresh_after = clock_timestamp() + make_interval(secs => :pause)
 WHERE id = :held AND version = :version;
 
 -- write: store_tokens(held bigint, version int, access bytea, refresh bytea, expires timestamptz, scopes text)
 --     -> bool | None
--- Stores refreshed tokens, both at once, if this process still has the turn. Without a new refresh token the old one
--- stays. Returns whether the refresh is to be recorded: the first within a day is.
+-- Stores the access and the refresh token together, if this process still has the turn; no row if it has not. If there
+-- is no new refresh token, the old one stays. Returns whether the refresh has to be recorded, which is done once a day.
 WITH before AS (
     SELECT g.id, coalesce(g.told_at < clock_timestamp() - interval '1 day', true) AS tells
     FROM server_grant AS g WHERE g.id = :held AND g.version = :version AND g.state = 'good' FOR UPDATE
@@ -67,7 +69,8 @@ RETURNING version;
 SELECT g.id FROM server_grant AS g WHERE g.id = any(:grants) AND g.state = 'good';
 
 -- read fresh: waiting_for_grant(server bigint, user int, context bigint, shared boolean) -> list[_Waiting]
--- The open questions that a grant answers: for all, for a person or for a client.
+-- The open questions that a new grant answers: all of the server if it is `shared`, otherwise those of the person or
+-- the client.
 SELECT q.task_id, q.key
 FROM question AS q
 JOIN task AS t ON t.id = q.task_id
@@ -88,7 +91,8 @@ WHERE g.server_id = :server
 ORDER BY g.user_id IS NOT NULL OR g.context_id IS NOT NULL, holder, g.id;
 
 -- read fresh: authorization_asked(question bigint) -> _Asked | None
--- The server that a question wants authorized, for whom, and with what scopes at least.
+-- The server that a question asks people to authorize, the holder that the grant will have, and the scopes that it
+-- needs at least.
 SELECT o.server_id, CASE WHEN o.way = 'each' THEN {person_of} END AS user_id,
        CASE WHEN o.way = 'each' AND {person_of} IS NULL THEN c.id END AS context_id,
        coalesce(q.params ->> 'scopes', '') AS scopes

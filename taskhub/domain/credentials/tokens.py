@@ -23,9 +23,9 @@ _TOKEN: Final = re.compile(rf"[\x21-\x7e]{{1,{MAX_TOKEN}}}")
 _CODE: Final = re.compile(r"[a-z_]{1,60}")
 _REFUSALS: Final = (400, 401, 403)
 _PASSING: Final = ("temporarily_unavailable", "server_error", "slow_down")
-"""Error codes that may not come again at the next try."""
+"""Error codes of passing troubles: the next try may succeed."""
 _METHODS: Final = ("client_secret_basic", "client_secret_post", "none")
-"""How the hub can authenticate, the best first."""
+"""The methods by which the hub can authenticate, the best first."""
 
 
 def method_for(found: Found, *, secret: bool) -> str:
@@ -104,8 +104,8 @@ def by_credentials(found: Found, client: Client, *, scopes: str, given: Collecti
 
 
 def revoke(found: Found, client: Client, token: str, *, given: Collection[str]) -> bool:
-    """Have a token revoked (RFC 7009), which also ends those that were issued with it. Returns whether the
-    authorization server has done it."""
+    """Have a token revoked (RFC 7009), which also ends the tokens that were issued with it. Returns whether the
+    authorization server has revoked it."""
     if not found.revocation_endpoint:
         return False
     form, headers = _authenticated(client, {"token": token})
@@ -152,7 +152,7 @@ def _authenticated(client: Client, form: Mapping[str, str]) -> tuple[dict[str, s
     """The form and the headers, with the client's authentication."""
     if client.method == "client_secret_basic":
         pair = f"{quote(client.id, safe='')}:{quote(client.secret, safe='')}"
-        # With the id in the form too, which some authorization servers want all the same.
+        # The id is in the form too, because some authorization servers want it there as well.
         return {**form, "client_id": client.id}, {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
     if client.method == "client_secret_post":
         return {**form, "client_id": client.id, "client_secret": client.secret}, {}
@@ -167,7 +167,7 @@ def _asked(url: str, given: Collection[str], **sent: Any) -> web.Answer:
 
 
 def _why(answer: web.Answer) -> str:
-    """The refusal in words: the code, and the description as it was sent, bounded."""
+    """The refusal in words: the error code, and the description that was sent, cut to 200 characters."""
     code = answer.body.get("error")
     said = code if isinstance(code, str) and _CODE.fullmatch(code) else f"HTTP {answer.status}"
     description = answer.body.get("error_description")

@@ -1,8 +1,8 @@
 """Requests to authorization servers, whose addresses strangers may have chosen.
 
-An address that an admin gave may be anywhere; any other has to be https and lead to public addresses only. The name is
-resolved once, and the connection made to an address that was checked. Redirects are not followed; times and sizes are
-bounded.
+A host that an admin gave may be anywhere; any other address has to be https and lead only to public IP addresses. The
+host's name is resolved once, and the connection is made to an IP address that was checked. Redirects are not followed;
+times and sizes are bounded.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SECONDS: Final = 10.0
 MAX_PLACES: Final = 3
 """Most addresses of a host that are tried."""
 MAX_LATER: Final = 600.0
-"""Most seconds that are waited for a `Retry-After` of an authorization server."""
+"""Most seconds that the hub waits because of a `Retry-After` of an authorization server."""
 MAX_SHOWN: Final = 200
 
 
@@ -47,14 +47,15 @@ class Unfit(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to a request. `body` is the JSON object in it, empty if it is none."""
+    """The answer to a request. `body` is the JSON object in it; empty if the answer is no JSON object."""
 
     status: int
     body: dict[str, Any]
     challenge: str = ""
     """The header WWW-Authenticate."""
     later: float | None = None
-    """The seconds after which it wants to be asked again, if it names them, at most `MAX_LATER`."""
+    """The seconds after which the authorization server wants to be asked again, at most `MAX_LATER`; `None` if it does
+    not say."""
 
 
 def checked(url: str) -> str:
@@ -128,14 +129,15 @@ def _asked(
                 finally:
                     response.close()
             except (httpx2.ConnectError, httpx2.ConnectTimeout):
-                continue  # it was not asked: perhaps it listens at another of its addresses
+                continue  # nothing was sent: perhaps the host listens at another of its addresses
             except httpx2.HTTPError as error:
                 raise Unanswered(f"{href.host} gave no answer ({type(error).__name__})") from None
     raise Unanswered(f"{href.host} cannot be reached")
 
 
 def _places(host: str, port: int, *, private: bool) -> list[str]:
-    """The first addresses of the host. Raises `Unfit` if one of its addresses is not public, unless `private`."""
+    """The host's IP addresses, at most `MAX_PLACES`. Raises `Unfit` if any of its addresses is not public, unless
+    `private` is true; `Unanswered` if the name cannot be resolved."""
     try:
         found = [str(info[4][0]) for info in socket.getaddrinfo(host, port, proto=socket.IPPROTO_TCP)]
     except OSError:
@@ -148,8 +150,8 @@ def _places(host: str, port: int, *, private: bool) -> list[str]:
 
 
 def is_public(place: str) -> bool:
-    """Whether an IP address is reachable for everybody. IPv6 addresses that stand for an IPv4 address are judged by
-    that one."""
+    """Whether an IP address is in a public network. An IPv6 address that stands for an IPv4 address is judged by the
+    IPv4 address."""
     address = ipaddress.ip_address(place)
     if isinstance(address, ipaddress.IPv6Address):
         if address.teredo is not None:

@@ -1,5 +1,5 @@
-"""Changes that people make: how a server is authorized, and grants that are taken back. Each is one transaction with
-its event."""
+"""Changes that people make: to how a server is authorized, and to grants, which they take back. Each change is one
+transaction, with its event."""
 
 from __future__ import annotations
 
@@ -38,13 +38,14 @@ _SCOPES: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e
 
 
 REVOKE_SECONDS: Final = 20.0
-"""Seconds in which the tokens of grants that were dropped together are revoked at their authorization servers."""
+"""Seconds within which the tokens of grants that were dropped together are revoked at their authorization server; the
+rest is not revoked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """Grants that were dropped, because the server is authorized in another way now. At the authorization server their
-    tokens are still valid."""
+    """Grants that were dropped because the server is authorized in another way now. Their tokens are still valid at the
+    authorization server."""
 
     server: Server | None = None
     oauth: ServerOAuth | None = None
@@ -52,9 +53,9 @@ class Dropped:
 
 
 def set_oauth(*, tenant_id: int, server_id: int, wanted: OAuthSettings | None, actor: Actor) -> Dropped:
-    """Set how the hub is authorized at a server; `None`: not by OAuth. With another way, issuer or client, all grants
-    are dropped, and returned for `revoke_dropped`. Client credentials that were refused are tried anew, also if they
-    are the same. Raises `NotFound`, or `Invalid` naming the field."""
+    """Set how the hub is authorized at a server; `None`: not by OAuth. If way, issuer or client changes, all grants are
+    dropped, and returned for `revoke_dropped`. Client credentials that were refused are tried again, even if they are
+    the same. Raises `NotFound`, or `Invalid`, which names the field."""
     with transaction.atomic():
         server = _locked(tenant_id, server_id)
         oauth = ServerOAuth.objects.filter(server=server).first()
@@ -97,7 +98,7 @@ def set_oauth(*, tenant_id: int, server_id: int, wanted: OAuthSettings | None, a
 
 def revoke_dropped(dropped: Dropped) -> int:
     """Have the tokens of dropped grants revoked at their authorization server, within `REVOKE_SECONDS`. To be called
-    when the change is committed. Returns the number of grants for which the authorization server confirmed it."""
+    after the change is committed. Returns the number of grants for which the authorization server confirmed it."""
     server, oauth = dropped.server, dropped.oauth
     if server is None or oauth is None:
         return 0
@@ -109,7 +110,8 @@ def revoke_dropped(dropped: Dropped) -> int:
 
 
 def _drop(server: Server, oauth: ServerOAuth) -> Dropped:
-    """Drop all grants of a server. Returns the grants of people and clients, with what is needed to revoke them."""
+    """Drop all grants of a server. Returns them with what is needed to revoke their tokens; no grants if the hub was
+    authorized by client credentials."""
     grants = ServerGrant.objects.filter(server=server)
     found = () if oauth.pk is None or oauth.way == Way.CLIENT else tuple(grants.order_by("id"))
     grants.delete()
@@ -117,7 +119,8 @@ def _drop(server: Server, oauth: ServerOAuth) -> Dropped:
 
 
 def _try_anew(server: Server, actor: Actor) -> None:
-    """Have a token asked for by client credentials when it is first needed, and let calls that wait for it go on."""
+    """Make the hub ask for a token by its client credentials when a token is next needed, and let calls that wait for
+    one go on."""
     ServerGrant.objects.filter(server=server).delete()
     ServerGrant.objects.create(server=server, granted_by=actor.name)
     announce(server.pk)
@@ -125,9 +128,9 @@ def _try_anew(server: Server, actor: Actor) -> None:
 
 
 def register_anew(*, tenant_id: int, server_id: int, actor: Actor) -> bool:
-    """Drop the registration of the hub, so that it registers itself anew at the next authorization. For an
-    authorization server that does not know the registration any more, and says so only to the person in the browser.
-    Grants keep the client that they were issued to. Returns whether there was a registration. Raises `NotFound`."""
+    """Drop the registration of the hub, so that the hub registers itself again at the next authorization. This is for
+    an authorization server that does not know the registration any more, and says so only to the person in the browser.
+    Grants keep the client to which they were issued. Returns whether there was a registration. Raises `NotFound`."""
     with transaction.atomic():
         server = _locked(tenant_id, server_id)
         oauth = ServerOAuth.objects.select_for_update().filter(server=server).first()
@@ -146,8 +149,8 @@ def register_anew(*, tenant_id: int, server_id: int, actor: Actor) -> bool:
 
 
 def revoke(*, tenant_id: int, server_id: int, grant_id: int, actor: Actor) -> bool:
-    """Take a grant back: erase its tokens here, and then have them revoked at the authorization server. Returns whether
-    the authorization server confirmed it. Raises `NotFound`."""
+    """Take a grant back: erase its tokens in the database, and then have them revoked at the authorization server.
+    Returns whether the authorization server confirmed that. Raises `NotFound`."""
     with transaction.atomic():
         server = _locked(tenant_id, server_id)
         grant = ServerGrant.objects.select_for_update().filter(pk=grant_id, server=server).first()
@@ -167,7 +170,7 @@ def revoke(*, tenant_id: int, server_id: int, grant_id: int, actor: Actor) -> bo
 
 
 def _revoked_there(server: Server, oauth: ServerOAuth, grant: ServerGrant) -> bool:
-    """Have the tokens of a grant revoked. Returns whether the authorization server confirmed it."""
+    """Have the tokens of a grant revoked. Returns whether the authorization server confirmed that."""
     token = grant.refresh or grant.access
     found = Found.read(oauth.found)
     if token is None or found is None or found.issuer != grant.issuer:
@@ -210,7 +213,7 @@ def _checked(server: Server, wanted: OAuthSettings, oauth: ServerOAuth | None) -
     if secret and (len(secret) > MAX_SECRET or not _VISIBLE.fullmatch(secret)):
         raise Invalid(f"A secret has up to {MAX_SECRET:,} visible characters.", field="oauth_secret")
     if secret is None and oauth is not None and oauth.client_id != client_id:
-        secret = ""  # the stored one is another client's
+        secret = ""  # the stored secret is another client's
     if secret and not client_id:
         raise Invalid("A secret belongs to a client id: give both.", field="oauth_client_id")
     has_secret = bool(secret) if secret is not None else oauth is not None and oauth.client_secret is not None

@@ -32,8 +32,8 @@ class FeedEvent:
 
 @dataclass(frozen=True, slots=True)
 class _Reach:
-    """What a consumer looks at next: the `looked_at` events after its place up to another position, that of the last of
-    them; `None` if there are none."""
+    """What a consumer looks at next: `looked_at` events, which follow its place (`after_…`). The position of the last
+    of them is `to_…`, which is `None` if there are no events."""
 
     after_xid: int
     after_id: int
@@ -51,12 +51,13 @@ _LAG = statements.one("feed_lag", float)
 
 
 def feed_lag() -> float:
-    """The age in seconds of the oldest event that a consumer has still to look at; 0 if there is none."""
+    """The age in seconds of the oldest event at which some consumer still has to look; 0 if there is none."""
     return max(0.0, _LAG())
 
 
 def begin_feed(consumer: str) -> None:
-    """Give a new consumer its place: behind all events that are committed by now. One that has a place keeps it."""
+    """Give a new consumer its place: behind all events that are committed by now. A consumer that has a place keeps
+    it."""
     _BEGIN(consumer=consumer)
 
 
@@ -67,12 +68,13 @@ def read_feed(
     *,
     most: int = BATCH,
 ) -> int:
-    """Look at the next events of the consumer, `most` at most, and call `follow` with those of these actions, in order;
-    not if there are none. Returns how many events were looked at: `most` if there may be more.
+    """Look at the next events of the consumer, at most `most`, and call `follow` with those whose action is in
+    `actions`, in order. It is not called if there are no such events. Returns how many events were looked at: `most` if
+    there may be more.
 
     `follow` runs in the transaction that moves the consumer's place: if it raises, or the process dies, the place stays
-    and the same events come again. One process reads at a time; in any other, this returns 0. A consumer that is new
-    begins behind all events of before.
+    and the same events come again. One process reads at a time; in any other, this returns 0. A new consumer begins
+    behind all events that were committed before.
     """
     waits = _WAITS(consumer=consumer)
     if waits is None:

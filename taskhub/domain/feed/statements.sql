@@ -1,20 +1,20 @@
 -- The feed of committed events. The format of this file: taskhub/store/statements.py.
 
--- The events that can be read for good: no event can still appear below the snapshot's xmin. A transaction that commits
--- late, with a lower event id than others, has a position above it until then.
+-- The events up to which the feed is complete: no event can appear any more at a position below the snapshot's xmin. A
+-- transaction that is still open has a position above it, even if its events have lower ids than others.
 /* fragment: committed
 e.xid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint + event_shift()
 */
 
 -- read: feed_waits(consumer text) -> bool | None
--- Whether events follow the consumer's place; nothing if it has none. Locks nothing, so that an idle consumer writes
+-- Whether events follow the consumer's place; no row if it has no place. Takes no lock, so that an idle consumer writes
 -- nothing.
 SELECT exists(SELECT FROM event AS e WHERE (e.xid, e.id) > (c.xid, c.event_id) AND {committed})
 FROM feed_consumer AS c WHERE c.name = :consumer;
 
 -- write: begin_feed(consumer text) -> None
--- Behind the newest event that can be read, and behind all that is sealed: after a move into another cluster, before it
--- is on record, sealed events have positions that the new cluster has not come to.
+-- The place is behind the newest event that can be read, and behind all sealed events. After a move into another
+-- cluster, until the move is recorded, sealed events have positions that the new cluster has not reached.
 INSERT INTO feed_consumer (name, xid, event_id)
 SELECT :consumer, p.xid, p.id
 FROM (
@@ -28,7 +28,7 @@ ORDER BY p.xid DESC, p.id DESC LIMIT 1
 ON CONFLICT (name) DO NOTHING;
 
 -- write: take_feed(consumer text, most int) -> _Reach | None
--- Locks the consumer's place until the transaction ends; nothing if another process has it.
+-- Locks the consumer's place until the transaction ends; no row if another process has locked it.
 WITH held AS (
     SELECT c.xid, c.event_id FROM feed_consumer AS c WHERE c.name = :consumer FOR UPDATE SKIP LOCKED
 )

@@ -43,12 +43,13 @@ def disk_is_full() -> bool:
 
 
 def only_reads() -> bool:
-    """Whether the database takes no writes: it is a standby, or configured so."""
+    """Whether the database accepts no writes, because it is a standby or configured in that way."""
     return session.found(["transaction_read_only"])["transaction_read_only"] == "on"
 
 
 def disk_known_full() -> bool:
-    """Whether this process knows the disk to be full. While it is, looks again every `room.LOOK_SECONDS`."""
+    """Whether this process knows that the disk is full. As long as it is, the process checks again every
+    `room.LOOK_SECONDS`."""
     return disk_is_full() if room.due() else room.full()
 
 
@@ -67,7 +68,8 @@ def ready() -> list[str]:
 
 
 def all_ready() -> list[str]:
-    """Reasons why the hub cannot answer calls: those of `ready`, disk, workers, servers. Raises as `ready` does."""
+    """Reasons why the hub cannot answer calls, as text for people: those of `ready`; a full or read-only disk; no
+    worker; servers that were not contacted yet. Raises what `ready` raises."""
     problems = ready()
     if problems:
         return problems

@@ -45,11 +45,12 @@ SHARED = (
     " statements and hints get lost. Set pool_mode = session there. Nothing else was looked at"
 )
 LATE_SECONDS: Final = 300.0
-"""Events that were not looked at for so long are a failure."""
+"""Seconds after which it is a failure that an event was not looked at, or a message to a person not taken."""
 NAMED: Final = 5
-"""Webhooks that do not answer and are named; of others it says how many they are."""
+"""Most webhooks that do not answer and are named. Of the others, the doctor says only how many there are."""
 FULL_DAYS: Final = 3
-"""Days after which the doctor says how old the last full verification is. A worker makes one every night."""
+"""Age in days from which on the doctor says how old the last full verification is. A worker makes a full verification
+every night."""
 
 _VERIFY: Final = "a worker reads all of it every night at 02:23 UTC; now, `manage.py audit verify --full` does"
 _STANDING = statements.one("database_standing", _Standing)
@@ -135,7 +136,7 @@ def _server(server: Server, *, has_secret: bool) -> tuple[str, bool, str]:
 
 
 def _notifications() -> tuple[str, bool, str]:
-    """Whether events are read, and webhooks answer."""
+    """Whether notices are queued in time, and webhooks answer."""
     late, outbox = feed_lag(), backlog()
     waits = f"{outbox.due} {'message waits' if outbox.due == 1 else 'messages wait'}"
     if late > LATE_SECONDS:
@@ -150,7 +151,7 @@ def _notifications() -> tuple[str, bool, str]:
 
 
 def _to_people() -> list[tuple[str, bool, str]]:
-    """Whether messages to people are taken, by channel."""
+    """For each channel to people, whether it takes its messages in time."""
     found = []
     for one in people.backlog():
         waits = f"{one.due} {'message waits' if one.due == 1 else 'messages wait'}" if one.due else "nothing waits"
@@ -163,7 +164,7 @@ def _to_people() -> list[tuple[str, bool, str]]:
 
 
 def _web_push() -> tuple[str, bool, str]:
-    """Whether browsers can be notified; a fault only if some are to be."""
+    """Whether browsers can be notified. If they cannot be, that is a failure only if some browser is to be notified."""
     if is_on(Channel.PUSH):
         return ("web push", True, "on")
     lacks = "the extra push is not installed (uv sync --extra push)" if not has_push() else "PUBLIC_URL is not set"
@@ -171,7 +172,8 @@ def _web_push() -> tuple[str, bool, str]:
 
 
 def _apprise() -> tuple[str, bool, str]:
-    """Whether people are reached by the services that are named for Apprise."""
+    """Whether people can be reached by services of Apprise. If no service is named, that is a failure only if somebody
+    has an address at one."""
     if not settings.TASKHUB_APPRISE_URLS:
         reached = NoticeAddress.objects.filter(channel=Channel.APPRISE).exclude(address="").exists()
         return ("apprise", not reached, "off: TASKHUB_APPRISE_URLS is not set")
@@ -191,7 +193,8 @@ def _audit_seals() -> tuple[str, bool, str]:
 
 
 def _audit_log() -> tuple[str, bool, str]:
-    """The result of the last verification. If the last full one is old, the check passes and its detail says so."""
+    """The result of the last verification. If the last full verification is old, the check passes, and its detail says
+    so."""
     last = verifications()
     if last.at is None:
         return ("audit log", True, f"never verified: {_VERIFY}")

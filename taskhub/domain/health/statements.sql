@@ -2,7 +2,7 @@
 
 -- read fresh: seal_lag() -> float
 -- The age in seconds of the oldest event without a seal. In a new cluster whose transaction ids are still below those
--- of the last seal, no seal can be made: there, at least the age of the last seal.
+-- of the last seal, no seal can be made: then it is at least the age of the last seal.
 WITH last AS (SELECT s.to_xid, s.at FROM seal AS s ORDER BY s.to_xid DESC LIMIT 1)
 SELECT coalesce(extract(EPOCH FROM clock_timestamp() - least(
     (
@@ -13,7 +13,7 @@ SELECT coalesce(extract(EPOCH FROM clock_timestamp() - least(
 )), 0)::float8;
 
 -- read fresh: failed_chores() -> list[str]
--- procrastinate_periodic_defers has the last run of each periodic task, its job the outcome of that run.
+-- procrastinate_periodic_defers has the last run of each periodic task; the job of that run has its outcome.
 SELECT DISTINCT j.task_name FROM procrastinate_periodic_defers AS d
 JOIN procrastinate_jobs AS j ON j.id = d.job_id
 WHERE j.status = 'failed' ORDER BY 1;
@@ -32,7 +32,7 @@ SELECT current_setting('server_version_num')::int AS number, current_setting('se
        (SELECT r.rolsuper FROM pg_roles AS r WHERE r.rolname = current_user) AS superuser;
 
 -- read fresh: little_memory() -> tuple[str, str]
--- For the rest of the transaction, so that `spill` does not fit into memory.
+-- Limits the memory of this transaction, so that the rows of `spill` do not fit into it.
 SELECT set_config('work_mem', '64kB', true), set_config('temp_tablespaces', '', true);
 
 -- read fresh: spill() -> int

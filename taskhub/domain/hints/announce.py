@@ -27,7 +27,8 @@ from taskhub.store import statements
 logger = logging.getLogger(__name__)
 
 BATCH = 50
-"""Most hints in one NOTIFY: far below its limit of 8,000 bytes. Each listener wakes once for all of them."""
+"""Most hints in one NOTIFY, so that it stays far below its limit of 8,000 bytes. Each listener wakes once for all of
+them."""
 
 PAUSE_SECONDS = 0.001
 """Least time between two notifications. Each one wakes a thread in every process; under load, the pause lets more hints
@@ -39,7 +40,7 @@ _WAIT_FOR_NO_DISK = statements.none("wait_for_no_disk")
 _NOTIFY_OF_TASKS = statements.none("notify_of_tasks")
 
 TOGETHER_SECONDS = 0.05
-"""Seconds for which changes that nobody waits for in another process are gathered for one notification."""
+"""Most seconds for which `announce_together` gathers hints for one notification."""
 
 _queue: Queue[tuple[int, float]] = Queue()
 """Tasks to announce, each with the `time.monotonic` at which its hint is due."""
@@ -54,15 +55,15 @@ def announce(*task_ids: int) -> None:
 
 
 def announce_together(*task_ids: int) -> None:
-    """As `announce`, but the hints may wait for others, at most `TOGETHER_SECONDS`: for changes whose waiter is in this
-    process, and knows."""
+    """As `announce`, but the hints may wait for other hints, for at most `TOGETHER_SECONDS`. For changes for which only
+    this process waits, which knows of them already."""
     if task_ids:
         transaction.on_commit(lambda: _enqueue(task_ids, TOGETHER_SECONDS))
 
 
 def notify(*hints: Hint) -> None:
-    """Send hints with the commit of the running transaction. That commit then waits for all other commits with a
-    NOTIFY: only for rare changes."""
+    """Send hints with the commit of the running transaction. Only for rare changes, because that commit waits for all
+    other commits with a NOTIFY."""
     _NOTIFY(channel=HINT_CHANNEL, hints=encode(*hints))
 
 

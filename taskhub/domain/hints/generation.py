@@ -1,5 +1,5 @@
-"""Counts the hints of each tenant that this process has received. Data that was read after the last hint need not be
-read again for somebody who asks because of that hint."""
+"""Counts the hints of each tenant that this process has received. Data that was read after a hint need not be read
+again for another person who asks because of the same hint."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ SELECT pg_notify(:channel, :hints);
 SELECT set_config('synchronous_commit', 'off', true), pg_notify(:channel, :hints);
 
 -- write: wait_for_no_disk() -> None
+-- Turns `synchronous_commit` off for this connection: its commits do not wait for the disk.
 SELECT set_config('synchronous_commit', 'off', false);
 
 -- write: notify_of_tasks(channel text, tasks bigint[]) -> None

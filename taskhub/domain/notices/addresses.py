@@ -1,4 +1,4 @@
-"""Where each person is reached, by channel: an address counts once its person has confirmed it by a link, signed in."""
+"""Where each channel reaches a person. An address counts once the person, signed in, has confirmed it by a link."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from taskhub.store.models import NoticeAddress
 
 MAX_ADDRESS: Final = 254
 MAX_NAME: Final = 100
-"""Characters that are kept of what a channel calls a person."""
+"""Most characters that are kept of the name that a channel has for a person."""
 CONFIRM_HOURS: Final = 24
-"""How long the link in a message confirms an address."""
+"""Hours for which the link in a message confirms an address."""
 CONFIRMATIONS: Final = 5
-"""Messages on a channel that ask one person to confirm an address, in `CONFIRM_HOURS`."""
+"""Most messages on a channel that ask one person to confirm an address, within `CONFIRM_HOURS`."""
 TRIALS: Final = 5
-"""Messages on a channel that one person may have sent to themselves as a test, in an hour."""
+"""Most messages on a channel that one person may have sent to themselves as a test, within an hour."""
 STOP_DAYS: Final = 365
-"""How long the link in a mail ends all mails."""
+"""Days for which the link in a mail can end all mails."""
 _MAIL: Final = re.compile(
     r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*"
     r"@([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)*[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
@@ -45,7 +45,7 @@ _OFF: Final[dict[Channel, str]] = {
     Channel.SLACK: "This hub has no Slack: its administrators have not set TASKHUB_SLACK_BOT_TOKEN.",
     Channel.APPRISE: "This hub reaches no other services: it needs TASKHUB_APPRISE_URLS and the extra `apprise`.",
 }
-"""Why there are no addresses of a channel that is off."""
+"""Why a person cannot have an address of a channel that is off."""
 
 _ASK = statements.none("queue_apart")
 _ASKED = statements.one("asked_apart", int)
@@ -54,8 +54,8 @@ _SKIP = statements.rowcount("skip_waiting")
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """Where a channel reaches a person, as pages show it: the address, empty for none, and one that is not confirmed
-    yet. `name`: what the channel calls the person there, where it tells."""
+    """Where a channel reaches a person, as pages show it. `address`: the confirmed address; `pending`: an address that
+    is not confirmed yet; `name`: the name that the channel has for the person. Each is empty if there is none."""
 
     address: str = field(default="", repr=False)
     pending: str = field(default="", repr=False)
@@ -70,12 +70,12 @@ def addresses_of(tenant_id: int, user_id: int) -> dict[Channel, Own]:
 
 
 def set_address(*, tenant_id: int, user_id: int, channel: Channel, address: str, actor: Actor) -> str:
-    """Have a channel reach a person elsewhere. Another address than the present one has to be confirmed: it gets a
-    message with a link, and until then messages go where they went. An empty address ends the channel for the person.
-    Returns the address that was asked to be confirmed, as pages show it, empty for none. What pages show of an address
-    stands for it.
+    """Change where a channel reaches a person. A new address has to be confirmed: a message with a link goes to it, and
+    until then other messages go to the present address. An empty address ends the channel for the person. `address` may
+    also be what pages show of a stored address, and then means that address. Returns the address that has to be
+    confirmed, as pages show it; empty if there is none.
 
-    Raises `Invalid` naming the field, `Refused` if this hub does not send on the channel, or `LimitReached`.
+    Raises `Invalid`, which names the field, `Refused` if this hub does not send on the channel, or `LimitReached`.
     """
     if channel not in _CHECKS:
         raise Refused("Nobody types an address of this channel.")
@@ -109,8 +109,8 @@ def set_address(*, tenant_id: int, user_id: int, channel: Channel, address: str,
 
 
 def ask_again(*, tenant_id: int, user_id: int, channel: Channel) -> str:
-    """Send the message that asks to confirm the person's address once more, and return the address. Raises `Refused`
-    if none is to be confirmed, or `LimitReached`."""
+    """Send the message that asks the person to confirm their address again, and return the address. Raises `Refused` if
+    no address has to be confirmed, or `LimitReached`."""
     with transaction.atomic():
         row = _locked(tenant_id, user_id, channel)
         if row is None or not row.pending or not is_on(channel):
@@ -130,8 +130,8 @@ def _ask(tenant_id: int, user_id: int, channel: Channel, address: str) -> None:
 
 
 def send_trial(*, tenant_id: int, user_id: int, channel: Channel, actor: Actor) -> str:
-    """Send the person a message that tells of nothing, at once, also in quiet hours. Returns the address. Raises
-    `Refused` if the channel does not reach them, or `LimitReached`."""
+    """Send the person a message without news, as a test: at once, even in quiet hours. Returns the address. Raises
+    `Refused` if the channel does not reach the person, or `LimitReached`."""
     with transaction.atomic():
         row = _locked(tenant_id, user_id, channel)
         if row is None or not row.address or not is_on(channel):
@@ -144,8 +144,9 @@ def send_trial(*, tenant_id: int, user_id: int, channel: Channel, actor: Actor) 
 
 
 def confirm(*, tenant_id: int, user_id: int, channel: Channel, token: str, actor: Actor) -> str:
-    """Make the address of the link the one that the channel reaches the person at, and return it. Raises `Refused` if
-    the link is of somebody else, too old, or of an address that is not waited for any more."""
+    """Confirm the address of the link, at which the channel then reaches the person, and return the address. Raises
+    `Refused` if the link is somebody else's, is too old, or is for an address that does not wait to be confirmed any
+    more."""
     with transaction.atomic():
         row = _locked(tenant_id, user_id, channel)
         found = _opened("confirm", token)
@@ -161,8 +162,9 @@ def confirm(*, tenant_id: int, user_id: int, channel: Channel, token: str, actor
 
 
 def stop(token: str, actor: Actor) -> str:
-    """End all messages to the address of the link, whoever opened it, and return the address; also if they had ended.
-    Raises `NotFound` for no such link, or one that is too old. The actor's name becomes the person's."""
+    """End all messages to the address of the link, whoever opened the link, and return the address; also if the
+    messages had ended before. Raises `NotFound` for a link that the hub did not make, or that is too old. The event has
+    the person as its target."""
     address = stops(token)
     found = _opened("stop", token) or []
     with transaction.atomic():
@@ -188,7 +190,8 @@ def stop(token: str, actor: Actor) -> str:
 
 
 def stops(token: str) -> str:
-    """The address of the link that ends all messages. Raises `NotFound` for no such link."""
+    """The address of a link that ends all messages. Raises `NotFound` for a link that the hub did not make, or that is
+    too old."""
     found = _opened("stop", token)
     if found is None:
         raise NotFound(_NO_STOP)
@@ -196,8 +199,9 @@ def stops(token: str) -> str:
 
 
 def confirm_token(address_id: int, pending: str, address: str = "", name: str = "") -> str:
-    """What the link to confirm a pending address ends with. `address`: what becomes the address, if the channel writes
-    it otherwise than the person did; `name`: what it calls the person, of which `MAX_NAME` characters are kept."""
+    """The token at the end of the link that confirms a pending address. `address`: the address as the channel writes
+    it, if the person typed it in another way. `name`: the name that the channel has for the person; `MAX_NAME`
+    characters of it are kept."""
     kept = name.replace("\0", "\ufffd")[:MAX_NAME]
     return _signer().sign(
         "address confirm", [address_id, pending, address or pending, kept], seconds=CONFIRM_HOURS * 3_600
@@ -205,12 +209,12 @@ def confirm_token(address_id: int, pending: str, address: str = "", name: str = 
 
 
 def stop_token(address_id: int, address: str) -> str:
-    """What the link to end all messages ends with."""
+    """The token at the end of the link that ends all messages."""
     return _signer().sign("address stop", [address_id, address], seconds=STOP_DAYS * 86_400)
 
 
 def end_waiting(tenant_id: int, user_id: int, channel: Channel) -> None:
-    """Skip what waits for the person on the channel, which does not reach them any more."""
+    """Skip the notices that wait for the person on the channel, because it does not reach them any more."""
     why = "Not sent: you no longer want such messages"
     _SKIP(tenant=tenant_id, user=user_id, channel=channel, confirm=CONFIRM, why=why)
 
@@ -258,13 +262,13 @@ def _seen(row: NoticeAddress, stored: str) -> str:
 
 
 def _is_shown(tenant_id: int, user_id: int, channel: Channel, address: str) -> bool:
-    """Whether it is what the page shows of an address that is encrypted."""
+    """Whether `address` is what pages show of an encrypted address of this person."""
     own = addresses_of(tenant_id, user_id)[channel]
     return targets.CUT in address and address in (own.address, own.pending)
 
 
 def _to_store(row: NoticeAddress, address: str) -> str:
-    """What is stored for an address: what is there already, if it is the same."""
+    """What is stored for an address. If `address` is an address that is stored already, the stored text."""
     if row.channel != Channel.APPRISE or not address:
         return address
     known = (row.pending, row.address)
@@ -273,7 +277,7 @@ def _to_store(row: NoticeAddress, address: str) -> str:
 
 
 def _shown(row: NoticeAddress) -> dict[str, Any]:
-    """What events say of where a person is reached: not the address."""
+    """What events say of a person's address: not the address itself."""
     return {"channel": row.channel, "address": bool(row.address), "pending": bool(row.pending)}
 
 

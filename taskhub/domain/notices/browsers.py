@@ -1,8 +1,9 @@
 """Browsers that are notified by web push: what a browser subscribed to, and the hub's key for push services (VAPID,
 RFC 8292). Addresses and keys of browsers are stored encrypted; no page and no event has them.
 
-A browser is notified as long as the session lasts in which it was subscribed: a sign-out, another password, a role
-taken or a person disabled ends it, by triggers (`end_browsers`); a session that only grew old does not.
+A browser is notified as long as the session lasts in which it was subscribed: triggers end that (`end_browsers`) after
+a sign-out, with a new password, or when the role is taken or the person disabled. A session that only grew too old does
+not end it.
 """
 
 from __future__ import annotations
@@ -36,22 +37,23 @@ from taskhub.lib.signs import without_invisible
 from taskhub.store.models import NoticeAddress, PushBrowser
 
 MOST: Final = 10
-"""Browsers of a person that are notified."""
+"""Most browsers of a person that are notified."""
 MAX_ENDPOINT: Final = 2_000
-"""Characters of the address that a browser gives."""
+"""Most characters of the address that a browser gives."""
 MAX_LABEL: Final = 64
 OFF: Final = "This hub notifies no browsers: it needs PUBLIC_URL and the extra `push` (uv sync --extra push)."
 _ORDER: Final = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
-"""Of the group of P-256: a private key is less than this."""
+"""The order of the group of P-256: a private key is smaller than this."""
 _POINT: Final = 65
 _AUTH: Final = 16
 _ADDRESS: Final = "those that you chose"
-"""What stands for an address of this channel: the browsers have one each."""
+"""What stands where other channels have an address. Here each browser has an address of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Browser:
-    """A browser that is notified. `host` is that of its push service."""
+    """A browser that is notified. `host`: the host of its push service. `used_at`: when its push service last took a
+    message; `None` if never."""
 
     id: int
     label: str
@@ -62,7 +64,7 @@ class Browser:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """Where and how a browser is reached."""
+    """Where and with which keys a browser is reached."""
 
     id: int
     endpoint: str = field(repr=False)
@@ -77,7 +79,7 @@ def vapid_key() -> ec.EllipticCurvePrivateKey:
 
 
 def vapid_public() -> str:
-    """Its public key, as browsers take it."""
+    """The public key of `vapid_key`, in base64url, as browsers take it."""
     point = vapid_key().public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
     return base64.urlsafe_b64encode(point).decode().rstrip("=")
 
@@ -91,10 +93,11 @@ def browsers_of(tenant_id: int, user_id: int) -> list[Browser]:
 def add_browser(
     *, tenant_id: int, user_id: int, session: str, endpoint: str, p256dh: str, auth: str, label: str, actor: Actor
 ) -> None:
-    """Notify a browser from now on, as long as the session of this key lasts. One that is known is known by what it
-    gives now; if it was somebody else's, it is theirs no more.
+    """Notify a browser from now on, as long as the session with the key `session` lasts. If the browser is known by its
+    endpoint, what it gives now replaces what was stored; if it was another person's, it now belongs to this person
+    only.
 
-    Raises `Invalid` naming the field, `Refused` if this hub notifies no browsers, or `LimitReached`.
+    Raises `Invalid`, which names the field, `Refused` if this hub notifies no browsers, or `LimitReached`.
     """
     if not is_on(Channel.PUSH):
         raise Refused(OFF)
@@ -122,7 +125,8 @@ def add_browser(
 
 
 def remove_browser(*, tenant_id: int, user_id: int, browser_id: int, actor: Actor) -> str:
-    """Notify a browser no more, and return its label. Raises `NotFound` if it is none of this person's."""
+    """Stop notifying a browser of the person, and return its label. Raises `NotFound` if this person has no such
+    browser."""
     with transaction.atomic():
         choices = locked(tenant_id, user_id)
         row = PushBrowser.objects.filter(choices=choices, pk=browser_id).first() if browser_id < 2**63 else None
@@ -133,7 +137,7 @@ def remove_browser(*, tenant_id: int, user_id: int, browser_id: int, actor: Acto
 
 
 def subscriptions(membership_id: int, message: str) -> list[Subscription]:
-    """The browsers of a person that have not taken this message yet."""
+    """The browsers of a person for which the push service has not taken the message with the id `message` yet."""
     box = vault()
     found = []
     for row in PushBrowser.objects.filter(choices_id=membership_id).exclude(last_message=message).order_by("id"):
@@ -144,17 +148,17 @@ def subscriptions(membership_id: int, message: str) -> list[Subscription]:
 
 
 def took(browser_id: int, message: str) -> None:
-    """The push service has taken this message for the browser."""
+    """Record that the push service has taken this message for the browser."""
     PushBrowser.objects.filter(pk=browser_id).update(used_at=Now(), last_message=message)
 
 
 def has_taken(membership_id: int, message: str) -> bool:
-    """Whether a browser of the person has taken this message."""
+    """Whether the push service has taken this message for any browser of the person."""
     return PushBrowser.objects.filter(choices_id=membership_id, last_message=message).exists()
 
 
 def gone(browser_id: int) -> None:
-    """The push service knows the browser no more: it is notified no more."""
+    """Stop notifying a browser that its push service does not know any more."""
     with transaction.atomic():
         rows = PushBrowser.objects.select_related("choices__membership__user")
         row = rows.filter(pk=browser_id).first()
@@ -168,8 +172,8 @@ def gone(browser_id: int) -> None:
 
 
 def may_be_asked(host: str, port: int, place: str) -> bool:
-    """Whether this host, at one of its IP addresses, may be asked: at a public one, or where an administrator has named
-    the host, with or without its port, as a push service of their own."""
+    """Whether requests may go to this host at the IP address `place`: if the address is public, or an administrator has
+    named the host, with or without its port, as a push service of their own."""
     return is_public(place) or _named(host, f"{host}:{port}")
 
 
@@ -178,7 +182,7 @@ def _named(*hosts: str) -> bool:
 
 
 def _end(row: PushBrowser, user_id: int) -> dict[str, str]:
-    """Delete the row of a person's browser. Returns what events say of it."""
+    """Delete the row of a person's browser. Returns what events say of the browser."""
     choices_id, tenant_id = row.choices_id, row.choices.membership.tenant_id
     row.delete()
     if not PushBrowser.objects.filter(choices_id=choices_id).exists():
@@ -187,8 +191,8 @@ def _end(row: PushBrowser, user_id: int) -> dict[str, str]:
 
 
 def _checked(endpoint: str, p256dh: str, auth: str) -> WebAddress:
-    """The address of the browser at its push service. Whether the name leads to a public address is looked at when a
-    message is sent."""
+    """The address of the browser at its push service. Raises `Invalid`, which names the field. Whether the name of the
+    host leads to a public address is checked when a message is sent."""
     if len(endpoint) > MAX_ENDPOINT:
         raise Invalid(f"The address of the browser has more than {MAX_ENDPOINT:,} characters.", field="endpoint")
     try:

@@ -1,4 +1,4 @@
-"""Approvals in messages in Slack: what each card was sent for, and which messages have to be drawn anew."""
+"""Approvals in messages in Slack: for which approval each card was sent, and which messages have to be drawn again."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from django.db import transaction
 from taskhub.store import statements
 
 SHOWN: Final = 10
-"""Approvals that one message shows; of further ones it says how many they are."""
+"""Most approvals that one message shows. Of the others it says only how many there are."""
 LEASE_SECONDS: Final = 60.0
-"""A message that is not drawn anew by then is looked at again."""
+"""Seconds after which a message that was taken and not drawn again is taken again."""
 PAUSES: Final = (5.0, 30.0, 60.0, 300.0, 1_800.0)
-"""Seconds after each time that drawing a message anew failed, until the next. After the last it stays as it is."""
+"""Seconds between the tries to draw a message again, after each try that failed. After the last, the message stays as
+it is."""
 MAX_REFUSED: Final = 500
 
 CHANGING: Final = (
@@ -33,7 +34,8 @@ CHANGING: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """An approval in a message, with the person to whom it was sent and where Slack reaches them now."""
+    """An approval in a message, with the person to whom it was sent and the address at which Slack reaches them now.
+    `refused`: why the card has no buttons; empty if it has."""
 
     notice_id: int
     public_id: str
@@ -52,7 +54,8 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A message that may have to be drawn anew: where Slack has it, and the digest of what it shows."""
+    """A message that may have to be drawn again: where Slack has it (`conversation`, `ts`), and the digest of what it
+    shows (`shown`). `more`: how many approvals it only counts."""
 
     public_id: str
     conversation: str
@@ -77,9 +80,9 @@ _PUT_OFF = statements.rowcount("put_off_changed")
 
 
 def store_cards(message: str, first: int, cards: Sequence[tuple[int, int, str]], more: int) -> None:
-    """Store what a message is about to show, before it is posted: of each card the notice, the question and the digest
-    of the call. `first`: the first notice that is told in the message; `more`: how many approvals it tells of
-    besides."""
+    """Store what a message is about to show, before it is posted. `cards`: of each card the ids of notice and question,
+    and the digest of the call. `first`: the id of the message's first notice. `more`: how many further approvals the
+    message only counts."""
     with transaction.atomic():
         _STORE_MESSAGE(message=message, notice=first, more=more)
         _STORE_CARDS(
@@ -101,40 +104,40 @@ def card_of(public_id: str) -> Card | None:
 
 
 def cards_of(message: str) -> list[Card]:
-    """The cards of a message, in its order."""
+    """The cards of a message, in the order of the message."""
     return _CARDS(message=message)
 
 
 def retire(card: Card, why: str) -> None:
-    """Take the buttons of a card, and say why on it."""
+    """Take the buttons away from a card, and say on the card why."""
     with transaction.atomic():
         _RETIRE(notice=card.notice_id, why=why[:MAX_REFUSED])
         _CHANGED(message=card.message)
 
 
 def changed(message: str) -> None:
-    """Have a message looked at."""
+    """Have a worker check whether a message has to be drawn again."""
     _CHANGED(message=message)
 
 
 def changed_of(task_ids: Sequence[int]) -> None:
-    """Have all messages looked at that have a card of these tasks."""
+    """As `changed`, for all messages with a card of these tasks."""
     if task_ids:
         _ALL_CHANGED(tasks=list(task_ids))
 
 
 def take_changed(most: int) -> list[Changed]:
-    """Take messages that may have to be drawn anew, under a lease."""
+    """Take messages that may have to be drawn again, under a lease."""
     return _TAKE(seconds=LEASE_SECONDS, most=most) if most > 0 else []
 
 
 def end_changed(taken: Changed, shown: str) -> None:
-    """Store that a message shows this now. What changed meanwhile is looked at again."""
+    """Store the digest of what a message shows now. If something changed since it was taken, it is taken again."""
     _END(message=taken.public_id, changes=taken.changes, shown=shown)
 
 
 def put_off_changed(taken: Changed, wanted: float = 0.0) -> None:
-    """Look at a message again after a pause, of `wanted` seconds at least, or after the last pause not until something
-    changes again."""
+    """Have a message taken again after the next pause of `PAUSES`, or after `wanted` seconds if they are more. After
+    the last pause, the message is taken again only when something changes."""
     pause = max(PAUSES[taken.tries], wanted) if taken.tries < len(PAUSES) else None
     _PUT_OFF(message=taken.public_id, seconds=pause)

@@ -1,4 +1,4 @@
-"""The channels to people, and which of them this hub has."""
+"""The channels to people, and on which of them this hub sends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from taskhub.lib.apprises import has_apprise
 
 
 class Channel(StrEnum):
-    """A channel that reaches people, as it is stored with a notice."""
+    """A channel that reaches people. The value is stored with a notice."""
 
     MAIL = "mail"
     SLACK = "slack"
@@ -37,7 +37,8 @@ _ON: Final[dict[Channel, Callable[[], object]]] = {
     Channel.PUSH: lambda: settings.PUBLIC_URL and has_push(),
     Channel.APPRISE: lambda: settings.TASKHUB_APPRISE_URLS and has_apprise(),
 }
-"""Of each channel, whether its settings are there."""
+"""For each channel, a function that is true if the hub has what the channel needs: its settings, and for some an
+extra."""
 
 
 def is_on(channel: Channel) -> bool:

@@ -1,4 +1,4 @@
-"""What each person is told of, and when, on whichever channel."""
+"""Which news each person wants, and when: the same for all channels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from taskhub.store import statements
 from taskhub.store.models import Membership, NoticeChoices
 
 PACE_SECONDS: Final = 60.0
-"""A person gets one message on a channel in this time at most."""
+"""Least seconds between two messages to a person on one channel."""
 SOON, DAILY = "soon", "daily"
 
 _LOCK = statements.rowcount("lock_addresses")
@@ -28,9 +28,10 @@ _AGAIN = statements.rowcount("look_again")
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What a person wants. `pace`: `soon`, or `daily` at `daily_at`. Quiet from one time of day until another, perhaps
-    of the next day; `None` where it is never quiet. Times of day are meant in `zone`. `away_until` is stored as their
-    absence (`domain.people.absences`). `stored`: whether anything is stored of what the person wants."""
+    """Which news a person wants (`kinds`), and when. `pace`: `soon`, or `daily` at `daily_at`. `quiet_from` and
+    `quiet_until`: the hours without messages, which may reach into the next day; `None` if there are none. Times of day
+    are in the time zone `zone`. `away_until` is stored as the person's absence (`domain.people.absences`).
+    `stored`: whether the person's choices are stored; otherwise these are the defaults."""
 
     kinds: Sequence[str] = tuple(PERSONAL)
     pace: str = SOON
@@ -44,7 +45,7 @@ class Choices:
 
 @cache
 def zones() -> tuple[str, ...]:
-    """The names of time zones, `UTC` first, without those that are kept for old programs."""
+    """The names of time zones, `UTC` first, without names that exist only for old programs."""
     known = zoneinfo.available_timezones()
     return ("UTC", *sorted(name for name in known if "/" in name and not name.startswith(("Etc/", "SystemV/"))))
 
@@ -52,8 +53,9 @@ def zones() -> tuple[str, ...]:
 def leaves_at(
     choices: Choices, *, queued_at: datetime, sent_at: datetime | None, now: datetime, again: bool = False
 ) -> datetime:
-    """When a message with news of `queued_at` may leave: `now`, or later. `again`: it was tried before, so that it
-    waits for no pace."""
+    """When a message may leave: `now`, or later. `queued_at`: when its first notice was queued. `sent_at`: when the
+    person got the last message on the channel; `None` if never. `again`: the message was tried before, so that the pace
+    does not hold it up."""
     zone = zoneinfo.ZoneInfo(choices.zone)
     at = now
     if again:
@@ -66,7 +68,7 @@ def leaves_at(
 
 
 def not_before(choices: Choices, at: datetime) -> datetime:
-    """`at`, or the end of the quiet hours or of the absence that it lies in."""
+    """`at`; or, if that moment is in the person's quiet hours or absence, the end of these."""
     if choices.away_until is not None:
         at = max(at, choices.away_until)
     begins, ends = choices.quiet_from, choices.quiet_until
@@ -89,13 +91,14 @@ def _next(after: datetime, of_day: time, zone: zoneinfo.ZoneInfo) -> datetime:
 
 
 def choices_of(tenant_id: int, user_id: int) -> Choices:
-    """What a person of the tenant wants."""
+    """The choices of a person of the tenant; the defaults if they made none. `away_until` is not read."""
     row = NoticeChoices.objects.filter(membership__tenant_id=tenant_id, membership__user_id=user_id).first()
     return Choices() if row is None else _choices(row)
 
 
 def choose(*, tenant_id: int, user_id: int, choices: Choices, actor: Actor) -> None:
-    """Store what a person wants. What waits for them is looked at anew. Raises `Invalid` naming the field."""
+    """Store a person's choices, and have their waiting notices looked at again. Raises `Invalid`, which names the
+    field."""
     _check(choices)
     with transaction.atomic():
         row = locked(tenant_id, user_id)
@@ -114,16 +117,16 @@ def choose(*, tenant_id: int, user_id: int, choices: Choices, actor: Actor) -> N
 
 
 def begin_in(tenant_id: int, user_id: int, zone: str) -> None:
-    """Take the time zone of a person's browser for theirs, if nothing is stored of what they want; a zone that is not
-    known changes nothing. Raises `NotFound`."""
+    """Take the time zone of a person's browser as theirs, if none of their choices is stored. A zone that is not known
+    changes nothing. Raises `NotFound` if the tenant has no such person."""
     if zone in zones():
         with transaction.atomic():
             locked(tenant_id, user_id, zone=zone)
 
 
 def locked(tenant_id: int, user_id: int, *, zone: str = "UTC") -> NoticeChoices:
-    """The row of a person's choices, made with the time zone if there is none, locked until the transaction ends.
-    Raises `NotFound`."""
+    """The row of a person's choices, locked until the transaction ends. If there is none, it is made, with the time
+    zone `zone`. Raises `NotFound` if the tenant has no such person."""
     memberships = Membership.objects.select_for_update(no_key=True)
     membership = memberships.filter(tenant_id=tenant_id, user_id=user_id).first()
     if membership is None:
@@ -134,14 +137,14 @@ def locked(tenant_id: int, user_id: int, *, zone: str = "UTC") -> NoticeChoices:
 
 
 def lock_addresses(membership_id: int, channel: str | None = None) -> None:
-    """Lock where a person is reached, by the channel or by all, until the transaction ends: before their notices are
-    changed."""
+    """Lock a person's address of the channel, or of all channels if it is `None`, until the transaction ends. This has
+    to come before any change of the person's notices."""
     _LOCK(membership=membership_id, channel=channel)
 
 
 def look_again(membership_id: int, tenant_id: int, user_id: int, channel: str | None = None) -> None:
-    """Have what waits for a person looked at now, on the channel or on all, since what they want or where they are
-    reached has changed."""
+    """Have a person's waiting notices looked at now, because their choices or addresses have changed: on the channel,
+    or on all channels if it is `None`."""
     lock_addresses(membership_id, channel)
     _AGAIN(tenant=tenant_id, user=user_id, channel=channel)
 
@@ -167,7 +170,7 @@ def _choices(row: NoticeChoices) -> Choices:
 
 
 def _shown(row: NoticeChoices) -> dict[str, Any]:
-    """What events say of what a person wants."""
+    """What events say of a person's choices."""
     return {
         "kinds": list(row.kinds),
         "pace": row.pace,

@@ -1,11 +1,12 @@
 -- Deliveries of notices.
 
--- Stores what came of a delivery. The notice changes only if no later delivery was begun, as after a lost lease. The
--- webhook is locked before its notices, as where they are taken: otherwise two could wait for each other.
--- p_pause: the seconds until the next delivery, null if there is none; after an early one it is made when it was
--- planned, and not before these seconds are over. p_rest: the seconds until the next early one, null if there is none.
--- What failed rests before it is sent early again: where a receiver takes all messages but one, each that it takes
--- says that it answers again, and that one would be tried as often as another is sent.
+-- Stores the outcome of a delivery. The notice changes only if no later delivery was begun, which can happen after a
+-- lost lease. The webhook is locked before its notices, as when notices are taken: otherwise two transactions could
+-- wait for each other.
+-- p_pause: the seconds until the next delivery; null if there is none. After an early delivery, the next is made at its
+-- planned time, but not before these seconds are over. p_rest: the seconds until the next early delivery; null if there
+-- is none. A notice that failed rests before it is sent early again. Otherwise, if a receiver takes all messages but
+-- one, that one would be tried again after each other message that it takes.
 CREATE OR REPLACE FUNCTION end_delivery(p_notice bigint, p_number int, p_early boolean, p_ok boolean, p_status int,
                                         p_answer text, p_problem text, p_pause float8, p_rest float8)
 RETURNS void LANGUAGE plpgsql AS $$
@@ -36,8 +37,8 @@ BEGIN
     END IF;
 END $$;
 
--- Trigger of `sign_in`: browsers are notified no more whose session ended before it was too old, as by a sign-out or
--- another password.
+-- Trigger of `sign_in`: stops notifying browsers whose session was ended before it was too old, such as by a sign-out
+-- or a new password.
 CREATE OR REPLACE FUNCTION end_browsers() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM push_browser b USING ended e WHERE b.session = e.digest AND e.expire_date > clock_timestamp();

@@ -1,4 +1,4 @@
-"""The kinds of news, by the events that they tell of."""
+"""The kinds of news, and which event is news of which kind."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 
 class Kind(StrEnum):
-    """What a notice tells. The words are part of the API."""
+    """The kind of news in a notice to a webhook. The values are part of the API."""
 
     ASKED = "approval.asked"
     DECIDED = "approval.decided"
@@ -20,7 +20,7 @@ class Kind(StrEnum):
 
 
 TEST: Final = "webhook.test"
-"""The kind of a notice that somebody sends to try a webhook."""
+"""The kind of the notice that a person sends to try a webhook."""
 
 SAYS: Final[dict[Kind, str]] = {
     Kind.ASKED: "People are asked to approve a call",
@@ -41,7 +41,7 @@ TRIAL: Final = "address.test"
 """The kind of the message that a person sends to themselves to try a channel."""
 
 APART: Final = (CONFIRM, TRIAL)
-"""Kinds of messages to people that tell of no question: each is a message of its own, which leaves at once."""
+"""Kinds of notices to people that are not about a question. Each is a message of its own, which leaves at once."""
 
 UNDECIDABLE: Final = "approval.undecidable"
 """The kind of the message to administrators about an approval that too few people can decide."""
@@ -63,7 +63,7 @@ PERSONAL: Final[dict[str, str]] = {
     OUTCOME: "Nobody knows whether a tool ran, and I may rule on it",
     UNDECIDABLE: "An approval is asked for that nobody can decide, or too few people",
 }
-"""What people may choose to be told, in words. The last is for administrators."""
+"""The kinds of news that people may choose, in words. The last is for administrators."""
 
 _KINDS: Final = {
     "question.approve": Kind.DECIDED,
@@ -75,14 +75,14 @@ _KINDS: Final = {
     "task.cancelled": Kind.CANCELLED,
 }
 ACTIONS: Final = ("question.asked", "question.undecided", *_KINDS)
-"""The actions of events that a notice may tell of."""
+"""The actions of events that may become a notice to a webhook."""
 PERSONAL_ACTIONS: Final = ("question.asked", "question.passed.on", "question.reminded")
-"""The actions of events that people may be told of."""
+"""The actions of events that may become a notice to people."""
 
 
 def kind_of(action: str, after: dict[str, Any] | None) -> Kind | None:
-    """The kind of news that an event is; `None` if it is none. Whether an approval was the last that was needed
-    (`DECIDED`), the event alone does not say."""
+    """The kind of news that an event is for webhooks; `None` if it is no news. An approval is `DECIDED` here even if
+    further approvals are needed: the event alone does not say whether it was the last."""
     said = after or {}
     if action == "question.asked":
         return Kind.ASKED if said.get("kind") == "approval" else None
@@ -94,7 +94,7 @@ def kind_of(action: str, after: dict[str, Any] | None) -> Kind | None:
 
 
 def personal_kind_of(action: str, after: dict[str, Any] | None) -> str | None:
-    """The kind of news for people that an event is; `None` if it is none. Whom it concerns, the question says."""
+    """The kind of news that an event is for people; the question of the event says whom it concerns."""
     if action == "question.reminded":
         return Kind.REMINDED
     asked = str((after or {}).get("kind"))

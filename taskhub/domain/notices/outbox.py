@@ -16,24 +16,25 @@ from taskhub.domain.notices.webhooks import opened, set_enabled, vault
 from taskhub.store import statements
 
 LEASE_SECONDS: Final = 60.0
-"""A delivery that is not stored by then is made again."""
+"""Seconds of a lease: a delivery whose outcome is not stored by then is made again."""
 AT_ONCE: Final = 4
-"""Deliveries to one webhook at a time; to one that does not answer, 1."""
+"""Most deliveries to one webhook at the same time; 1 to a webhook that does not answer."""
 PAUSES: Final = (5.0, 60.0, 300.0, 1_800.0, 7_200.0, 18_000.0, 28_800.0, 28_800.0)
-"""The plan: seconds after each delivery that failed, until the next: a day altogether. After the last the notice has
-failed. What waits is delivered *early* when its webhook answers again. One that fails early is delivered when the plan
-has it, or early again, but not before it rested so long, from the first of these on."""
+"""The plan: the seconds between deliveries of a notice, after each one that failed; a day altogether. After the last
+the notice has failed. When its webhook answers again, a waiting notice is delivered *early*. If that fails too, the
+notice is delivered when the plan says, or early again after a rest: the first of these pauses after its first early
+failure, and so on."""
 RECEIVERS: Final = 500
-"""Webhooks that are looked at when a worker takes notices."""
+"""Most webhooks that are looked at when a worker takes notices."""
 MAX_ANSWER: Final = 500
-"""Characters of an answer that are kept."""
+"""Most characters of an answer that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A notice to be delivered to a webhook, under the number of this attempt. `early`: before the plan had it due.
-    `failures`: deliveries of the plan that failed. `url` and `secrets` are empty if they were encrypted under another
-    `SECRET_KEY`."""
+    """A notice to be delivered to a webhook. `number`: the number of this attempt. `early`: whether it is delivered
+    before the time of the plan. `failures` and `early_failures`: how many deliveries of the plan, and how many early
+    ones, failed before. `url` and `secrets` are empty if they were encrypted under another `SECRET_KEY`."""
 
     id: int
     tenant_id: int
@@ -51,8 +52,8 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """What came of a delivery. `gone`: the receiver wants no more. `later`: the seconds after which it wants to be
-    asked again, if it names them."""
+    """The outcome of a delivery. `gone`: the receiver says that it wants no notices any more. `later`: the seconds
+    after which the receiver wants to be asked again; `None` if it names none."""
 
     ok: bool
     status: int | None = None
@@ -88,8 +89,8 @@ _PURGE = statements.rowcount("purge_notices")
 
 
 def take_notices(most: int) -> list[Taken]:
-    """Take notices that are due for webhooks, `most` at most and `AT_ONCE` of each webhook, under a lease. Another
-    worker that looks at the same time takes others."""
+    """Take notices that are due for webhooks, under a lease: at most `most`, and at most `AT_ONCE` of each webhook.
+    Another worker that does this at the same time takes other notices."""
     if most <= 0 or not _DUE():
         return []
     with transaction.atomic():
@@ -102,9 +103,9 @@ def take_notices(most: int) -> list[Taken]:
 
 
 def end_delivery(taken: Taken, outcome: Delivered) -> None:
-    """Store what came of a delivery. A notice that was not delivered is due again after a pause, or has failed after
-    the last. When a webhook answers that did not before, all that waits for it is due at once, but for what failed
-    early: that rests first."""
+    """Store the outcome of a delivery. A notice that was not delivered is due again after a pause, or has failed after
+    the last pause. If the webhook had not answered before and does now, all its waiting notices are due at once.
+    Notices that failed early rest first."""
     wanted = outcome.later or 0.0
     early = taken.early and not outcome.gone
     with transaction.atomic():
@@ -125,28 +126,28 @@ def end_delivery(taken: Taken, outcome: Delivered) -> None:
 
 
 def pause(failures: int, wanted: float = 0.0) -> float | None:
-    """The seconds until the plan's next delivery, after as many that failed; `None` if there is none. `wanted`: those
-    that the receiver asks for, at least."""
+    """The seconds until the plan's next delivery, after `failures` deliveries of the plan failed; `None` if there is no
+    next one. `wanted`: the least seconds, as the receiver asks."""
     if failures > len(PAUSES):
         return None
     return _spread(max(PAUSES[failures - 1], wanted))
 
 
 def rest(early_failures: int, wanted: float = 0.0) -> float | None:
-    """The seconds before which a notice is not delivered early, after as many deliveries that failed early; `None` if
-    there is no early one any more."""
+    """The seconds for which a notice is not delivered early, after `early_failures` early deliveries failed; `None` if
+    it is not delivered early any more. `wanted`: as for `pause`."""
     if early_failures > len(PAUSES):
         return None
     return _spread(max(PAUSES[early_failures - 1] if early_failures else 0.0, wanted))
 
 
 def _spread(seconds: float) -> float:
-    """About these seconds, so that what failed together does not come together."""
+    """The seconds, or up to a tenth more, so that notices that failed together are not delivered together again."""
     return seconds * random.uniform(1.0, 1.1)  # noqa: S311 - no secret
 
 
 def purge_notices(*, retention_days: int, limit: int = 1_000) -> int:
-    """Delete notices, with their deliveries, that are older than the retention. Returns how many, `limit` at most."""
+    """Delete notices that are older than the retention, with their deliveries. Returns how many, at most `limit`."""
     return _PURGE(retention_days=retention_days, most=limit)
 
 
@@ -200,7 +201,7 @@ class NoticeRow:
 _LOG = statements.many("notice_log", NoticeRow)
 _AGAIN = statements.rowcount("send_again")
 LOGGED: Final = 50
-"""Notices that the page of a webhook lists: the newest."""
+"""Most notices that the page of a webhook lists."""
 
 
 def notice_log(tenant_id: int, webhook_id: int) -> list[NoticeRow]:
@@ -209,14 +210,14 @@ def notice_log(tenant_id: int, webhook_id: int) -> list[NoticeRow]:
 
 
 def send_again(tenant_id: int, webhook_id: int, public_id: str) -> bool:
-    """Make a notice due at once, also one that was sent. It keeps its id; its attempts go on being counted. Returns
-    `False` if there is none that is not under way, or the webhook is disabled."""
+    """Make a notice due at once, even if it was sent. It keeps its id, and its attempts are counted on. Returns `False`
+    if there is no such notice, it is being delivered, or the webhook is disabled."""
     return _AGAIN(tenant=tenant_id, webhook=webhook_id, public_id=public_id) > 0
 
 
 @dataclass(frozen=True, slots=True)
 class FailingWebhook:
-    """A webhook that does not answer, of whichever tenant: its name, and what came of the latest delivery."""
+    """A webhook of any tenant that does not answer. `problem`: why the latest delivery failed."""
 
     name: str
     problem: str
@@ -224,7 +225,8 @@ class FailingWebhook:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What waits in the outbox: how many notices are due (counted to 10,000), and how many webhooks do not answer."""
+    """What waits in the outbox. `due`: how many notices to webhooks are due, counted up to 10,000. `failing`: how many
+    webhooks do not answer."""
 
     due: int
     failing: int
@@ -235,10 +237,11 @@ _FAILING = statements.many("failing_webhooks", FailingWebhook)
 
 
 def backlog() -> Backlog:
-    """What waits in the outbox of all tenants."""
+    """What waits in the outbox for webhooks, of all tenants together."""
     return _BACKLOG()
 
 
 def failing_webhooks(most: int) -> list[FailingWebhook]:
-    """Enabled webhooks of all tenants that do not answer, for the longest first."""
+    """Enabled webhooks of all tenants that do not answer: at most `most`, and the one that has not answered for the
+    longest time first."""
     return _FAILING(most=most)

@@ -1,9 +1,9 @@
-"""News for people in the outbox: queues a notice for each person who wants one and can decide, on each channel that
-reaches them, gathers what waits for a person in one message, and stores what came of it.
+"""News for people in the outbox. Queues a notice for each person who wants it and can decide, on each channel that
+reaches them; gathers the notices that wait for a person in one message; and stores what came of the message.
 
-A message keeps its id and what it tells of, however often it is tried; only what no longer waits for the person is left
-out. If a worker is lost after a channel has taken a message and before that is stored, the message goes out again,
-under the same id.
+A message keeps its id and its notices, however often it is tried. Only notices whose question no longer waits for the
+person are left out. If a worker is lost after a channel has taken a message, but before this is stored, the message
+goes out again, under the same id.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ CONSUMER: Final = "people"
 BATCH: Final = 100
 """Most events that are looked at in one transaction: each may concern everybody."""
 GATHER_SECONDS: Final = 5.0
-"""How long a notice waits for others that come with it."""
+"""Seconds that a notice waits for other notices, which then go out in the same message."""
 MAX_WAITING: Final = 1_000
-"""Notices that wait for one person on one channel; of further approvals only the inbox tells."""
+"""Most notices that wait for one person on one channel. Further approvals are only in the inbox."""
 MAX_IN_MESSAGE: Final = MAX_WAITING
 LOGGED: Final = 20
 COUNTED: Final = 10_000
-"""Messages that wait on a channel and are counted for figures."""
+"""Most notices that wait on a channel and are counted for figures."""
 
 _OVER: Final = "Not sent: it no longer waits for you, or you no longer want such messages"
 _SAID_SINCE: Final = "Not sent: a later one in the same message is about the same question"
@@ -57,7 +57,7 @@ class _Wanting:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """A person, with what they want, and the first notice that is due for them on a channel."""
+    """A person with their choices and address, and the first notice that is due for them on a channel."""
 
     membership_id: int
     address_id: int
@@ -105,10 +105,11 @@ class _Told:
     stuck: bool
 
     def told_as(self, kinds: Sequence[str]) -> str:
-        """The kind as which it is told now to somebody who wants these kinds; empty for not at all."""
+        """The kind under which a person who wants `kinds` gets this notice now; empty if they do not get it."""
         if self.stuck and UNDECIDABLE in kinds:
             return UNDECIDABLE
-        # By now enough people can decide it, this one perhaps among them.
+        # Enough people can decide this approval by now. If the person is one of them, it is news to them like any other
+        # approval.
         kind = Kind.ASKED if self.kind == UNDECIDABLE else self.kind
         return kind if self.mine and kind in kinds else ""
 
@@ -121,10 +122,10 @@ class _Begun:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """A question that waits for the person, mostly an approval, as a message tells of it by `kind`. `sentence` is what
-    the rule says will happen, as (text, whether the text is a value of the call); `by_word`: whether nothing is needed
-    of who approves it but their word: no second factor, no name to be typed, no preview to be seen. `quorum`: how many
-    people have to approve. `mine`: whether it waits for this person."""
+    """A question in a message, mostly an approval. `kind`: why the person gets it. `sentence`: what the rule says will
+    happen, in pairs of a text and whether that is a value of the call. `by_word`: whether a word is enough to approve:
+    no second factor, no name to type, no preview to see. `quorum`: how many people have to approve. `mine`:
+    whether the question waits for this person."""
 
     notice_id: int
     public_id: str
@@ -148,8 +149,8 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class TakenMessage:
-    """A message to be handed to its channel. Without `approvals` it is a test (`tests`), or asks whether the address is
-    the person's."""
+    """A message to be handed to its channel. If `approvals` is empty, it is a test (`tests`), or asks the person to
+    confirm the address."""
 
     id: str
     channel: Channel
@@ -160,18 +161,19 @@ class TakenMessage:
     address: str = field(repr=False)
     approvals: tuple[Approval, ...]
     notices: tuple[tuple[int, int], ...]
-    """The ids of its notices, each with the number of this attempt."""
+    """The ids of the message's notices, each with the number of the attempt that begins now."""
     tests: bool = False
 
     @property
     def number(self) -> int:
-        """The number of this attempt."""
+        """The number of the attempt that begins now: the highest of its notices."""
         return max(number for _, number in self.notices)
 
 
 @dataclass(frozen=True, slots=True)
 class MessageRow:
-    """A message in the log of a person, with its latest delivery; with an empty `message`, what is in none yet."""
+    """A message in the log of a person, with its latest delivery. If `message` is empty, the row stands for the notices
+    that are in no message yet."""
 
     channel: str
     message: str
@@ -189,20 +191,20 @@ class MessageRow:
 
     @property
     def confirms(self) -> bool:
-        """Whether it asks to confirm an address."""
+        """Whether the message asks the person to confirm an address."""
         return self.kind == CONFIRM
 
     @property
     def tests(self) -> bool:
-        """Whether the person sent it to try the channel."""
+        """Whether the person sent the message to try the channel."""
         return self.kind == TRIAL
 
 
 @dataclass(frozen=True, slots=True)
 class PeopleBacklog:
-    """What waits to be sent to people on a channel, in all tenants, counted to `COUNTED`. `failing`: of it, what was
-    tried and not taken, the latest with this `problem`. `oldest_seconds`: since when the oldest waits that may leave or
-    was tried."""
+    """The notices that wait to be sent to people on a channel, of all tenants. `due`: their number, counted up to
+    `COUNTED`. `failing`: how many of them the channel was given and did not take; `problem`: why, for the latest.
+    `oldest_seconds`: for how long the oldest of them that may leave or was tried has waited; 0 if there is none."""
 
     channel: str
     due: int
@@ -230,8 +232,8 @@ _BACKLOG = statements.many("backlog_to_people", PeopleBacklog)
 
 
 def queue_for_people() -> int:
-    """Queue notices for people, of the next events of the feed. Returns how many events were looked at: `BATCH` if
-    there may be more. Where no channel is on or nobody wants anything, none is looked at."""
+    """Queue notices for people about the next events of the feed. Returns how many events were looked at: `BATCH` if
+    there may be more. If no channel is on, or nobody wants messages, no event is looked at."""
     on = channels_on()
     _SKIP_EVENTS(consumer=CONSUMER, channels=on)
     if not on:
@@ -240,7 +242,7 @@ def queue_for_people() -> int:
 
 
 def begin_telling() -> None:
-    """Tell of events from now on. Called before the first address is stored."""
+    """Begin to queue notices for people about events, from now on. Called before the first address is stored."""
     begin_feed(CONSUMER)
 
 
@@ -281,9 +283,9 @@ def _queue(events: Sequence[FeedEvent]) -> None:
 
 
 def take_messages(channel: Channel, most: int) -> list[TakenMessage]:
-    """Take messages that may leave now on the channel, `most` at most and one of each person, under a lease. Another
-    worker that looks at the same time takes others. What may leave only later is put off until then, and what no longer
-    waits for the person is skipped."""
+    """Take messages that may leave now on the channel, under a lease: at most `most`, and one for each person. Another
+    worker that does this at the same time takes other messages. Notices that may leave only later are put off until
+    then, and notices whose question no longer waits for the person are skipped."""
     if most <= 0 or not is_on(channel) or not _DUE(channel=channel):
         return []
     with transaction.atomic():
@@ -338,7 +340,8 @@ def _taken(channel: Channel, reader: _Reader, now: datetime) -> TakenMessage | N
 
 
 def end_message(taken: TakenMessage, outcome: Delivered) -> None:
-    """Store what came of a message. One that was not taken is due again after a pause, or has failed after the last."""
+    """Store what came of a message. If the channel did not take it, it is due again after a pause, or has failed after
+    the last pause."""
     with transaction.atomic():
         lock_addresses(taken.membership_id, taken.channel)
         _END(
@@ -355,8 +358,8 @@ def end_message(taken: TakenMessage, outcome: Delivered) -> None:
 
 
 def hurry_messages(channel: Channel, begins: str = "") -> int:
-    """Make all messages due at once that the channel's server did not answer, to addresses that begin so. Returns how
-    many notices that are."""
+    """Make messages due at once to which the channel's server did not answer, if the address begins with `begins`.
+    Returns how many notices that are."""
     return _HURRY(channel=channel, begins=begins)
 
 
@@ -377,7 +380,8 @@ def _skip(notices: Sequence[int], why: str) -> None:
 
 
 def _by_role() -> dict[str, list[str]]:
-    """Who decides approvals, answers questions, and authorizes servers for everyone."""
+    """The roles that decide approvals, answer questions, and authorize servers for everyone, as parameters of
+    statements."""
     return {
         "roles": list(roles_with("question.approve")),
         "answerers": list(roles_with("question.answer")),

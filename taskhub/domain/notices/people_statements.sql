@@ -1,8 +1,8 @@
 -- News for people: what they want, and notices on the channels that reach them.
 -- The format: taskhub/store/statements.py.
 
--- Whether the person can decide an open approval now, or answer another question that is for people alone: as
--- `obstacle` in domain/questions/statements.sql has it, for many people at once.
+-- Whether the person can decide an open approval now, or answer another question that is only for people. The same as
+-- an empty `obstacle` in domain/questions/statements.sql, but for many people at once.
 -- Columns: m (membership), u (auth_user), q (question).
 /* fragment: may_approve
 m.role = any(:roles)
@@ -26,7 +26,8 @@ q.closed_at IS NULL AND u.is_active AND CASE
     ELSE coalesce(q.params ->> 'user' = m.user_id::text, true) END
 */
 
--- Whether so few wait for the person on the channel that another may. Columns: m (membership), a (notice_address).
+-- Whether fewer than `most` notices wait for the person on the channel, so that another may. Columns: m (membership), a
+-- (notice_address).
 /* fragment: has_room
 (
     SELECT count(*) FROM (
@@ -54,8 +55,8 @@ WHERE c.name = :consumer AND (n.xid, n.id) > (c.xid, c.event_id)
 
 -- read: wanting_people(events bigint[], roles text[], answerers text[], managers text[], channels text[], most int)
 --     -> list[_Wanting]
--- Those who want to be told of the event and can decide what it asks, with each channel that reaches them. Where `most`
--- wait for one already, none is queued: the inbox has them.
+-- The people who want news and can decide or answer the question of the event, once for each channel that reaches them.
+-- Left out are people for whom `most` notices wait on the channel: they have the inbox.
 SELECT e.id AS event_id, e.tenant_id, m.user_id, a.channel, q.id AS question_id, g.kinds
 FROM unnest(:events) AS wanted (id)
 JOIN event AS e ON e.id = wanted.id
@@ -70,7 +71,8 @@ ORDER BY m.id, a.channel, e.id;
 
 -- read: wanting_admins(events bigint[], roles text[], admins text[], kind text, channels text[], most int)
 --     -> list[_Wanting]
--- Administrators who want to know what nobody can decide, or too few people.
+-- Administrators who want news of approvals that nobody, or too few people, can decide: once for each event and
+-- channel.
 SELECT e.id AS event_id, e.tenant_id, m.user_id, a.channel, q.id AS question_id, g.kinds
 FROM unnest(:events) AS wanted (id)
 JOIN event AS e ON e.id = wanted.id
@@ -84,7 +86,7 @@ WHERE a.address <> '' AND :kind = any(g.kinds) AND th_undecidable(q, :roles)
 ORDER BY m.id, a.channel, e.id;
 
 -- write: queue_for_people(rows json, wait_seconds float8) -> rowcount
--- Due a moment later, so that what comes together is in one message.
+-- The notices are due some seconds later, so that those that are queued together go out in one message.
 INSERT INTO notice (public_id, tenant_id, event_id, kind, channel, user_id, body, due_at)
 SELECT r.public_id, r.tenant, r.event, r.kind, r.channel, r.person, r.body,
        clock_timestamp() + make_interval(secs => :wait_seconds)
@@ -93,24 +95,25 @@ FROM json_to_recordset(:rows)
 ON CONFLICT DO NOTHING;
 
 -- write: queue_apart(public_id text, tenant bigint, user bigint, channel text, kind text, body text) -> None
--- In a message of its own.
+-- A notice that is a message of its own.
 INSERT INTO notice (public_id, tenant_id, kind, channel, user_id, body, message)
 VALUES (:public_id, :tenant, :kind, :channel, :user, :body, :public_id);
 
 -- read fresh: asked_apart(user bigint, channel text, kind text, hours int) -> int
+-- How many notices of this kind the person was sent on the channel in the last `hours` hours.
 SELECT count(*) FROM notice AS n
 WHERE n.user_id = :user AND n.channel = :channel AND n.kind = :kind
   AND n.queued_at > statement_timestamp() - make_interval(hours => :hours);
 
 -- write: look_again(tenant bigint, user bigint, channel text) -> rowcount
--- What waits for the person, on the channel or (null) on all, is looked at now: what they want has changed, or where
--- they are reached. Their addresses are locked (`lock_addresses`).
+-- Makes the person's waiting notices due now, on the channel, or on all channels if it is null: their choices or
+-- addresses have changed. The caller holds the lock of the addresses (`lock_addresses`).
 UPDATE notice SET due_at = least(due_at, clock_timestamp())
 WHERE user_id = :user AND tenant_id = :tenant AND state = 'due' AND attempts = 0
   AND (:channel IS NULL OR channel = :channel);
 
 -- write: skip_waiting(tenant bigint, user bigint, channel text, confirm text, why text) -> rowcount
--- The channel does not reach the person any more.
+-- Skips what waits for the person on the channel, except messages that ask to confirm an address (`confirm`).
 UPDATE notice SET state = 'skipped', ended_at = clock_timestamp(), lease_until = NULL, problem = :why
 WHERE user_id = :user AND tenant_id = :tenant AND channel = :channel AND state = 'due' AND kind <> :confirm;
 
@@ -126,10 +129,10 @@ n.channel = :channel AND n.state = 'due' AND n.due_at <= statement_timestamp()
 SELECT exists(SELECT n.id FROM notice AS n WHERE {takeable});
 
 -- write: lock_readers(channel text, confirm text, apart text[], most int) -> list[_Reader]
--- People for whom a message is due on the channel, the longest first, with what is first of each: a message that asks
--- to confirm an address, a test, else one that was tried before; only then what is in no message yet. What is `apart`
--- is in a message of its own. Their addresses are locked until the transaction ends; one for whom another worker is
--- taking a message is left out.
+-- People for whom a message is due on the channel, the one who has waited longest first, each with the notice that
+-- comes first: of a message that asks to confirm an address; then of a test; then of a message that was tried before;
+-- only then one that is in no message yet. `apart` are the kinds that are messages of their own. The addresses are
+-- locked until the transaction ends. A person for whom another worker is taking a message is left out.
 SELECT g.membership_id, a.id AS address_id, m.tenant_id, m.user_id, u.username, a.address, a.pending, g.kinds, g.pace,
        g.daily_at, g.quiet_from, g.quiet_until, g.zone,
        (SELECT s.until FROM absence AS s WHERE s.membership_id = g.membership_id) AS away_until,
@@ -152,12 +155,12 @@ WHERE a.channel = :channel AND u.is_active
 ORDER BY f.due_at LIMIT :most FOR NO KEY UPDATE OF a SKIP LOCKED;
 
 -- write: put_off(channel text, tenant bigint, user bigint, until timestamptz, apart text[]) -> rowcount
--- None of it may leave before.
+-- None of the person's notices that are due may leave before `until`.
 UPDATE notice AS n SET due_at = :until
 WHERE n.user_id = :user AND n.tenant_id = :tenant AND {takeable} AND n.kind <> all(:apart);
 
 -- read: notices_of_message(channel text, tenant bigint, user bigint, message text, most int) -> list[int]
--- Of a message that was tried before, or (empty) what is in none yet.
+-- The notices of a message that was tried before; if `message` is empty, those that are in no message yet.
 SELECT n.id FROM notice AS n
 WHERE n.user_id = :user AND n.tenant_id = :tenant AND n.channel = :channel AND n.state = 'due' AND n.message = :message
   AND (n.lease_until IS NULL OR n.lease_until < statement_timestamp())
@@ -165,8 +168,9 @@ ORDER BY n.id LIMIT :most;
 
 -- read: approvals_in(notices bigint[], tenant bigint, user bigint, roles text[], answerers text[], managers text[],
 --     admins text[], kind text) -> list[_Told]
--- What notices tell, as it stands now. `mine`: whether it waits for the person; `stuck`, of a notice that says so:
--- whether still too few people can decide it, and the person is an administrator.
+-- The questions that these notices are about, as they are now. `mine`: whether the question waits for the person.
+-- `stuck`: for notices of the kind `kind`, whether still too few people can decide the question, and the person is an
+-- administrator.
 SELECT n.id AS notice_id, n.public_id, n.kind, q.id AS question_id, t.public_id AS task, q.key, t.tool_name AS tool,
        s.name AS server, c.name AS client, q.params, q."group", q.quorum, q.due_at,
        q.call_digest, {may_decide} AS mine,
@@ -198,14 +202,15 @@ begun AS (
 SELECT t.id, t.attempts AS number FROM taken AS t ORDER BY t.id;
 
 -- write: lock_addresses(membership bigint, channel text) -> rowcount
--- Before their notices, as where they are taken: otherwise two could wait for each other. Without a channel, of all.
+-- Addresses are locked before notices, as when notices are taken: otherwise two transactions could wait for each other.
+-- If the channel is null, the addresses of all channels are locked.
 SELECT FROM notice_address AS a
 WHERE a.choices_id = :membership AND (:channel IS NULL OR a.channel = :channel)
 ORDER BY a.channel FOR NO KEY UPDATE;
 
 -- write: end_message(notices bigint[], numbers int[], ok boolean, status int, answer text, problem text,
 --     pause_seconds float8) -> rowcount
--- A notice changes only if no later delivery was begun, as after a lost lease.
+-- A notice changes only if no later delivery was begun, which can happen after a lost lease.
 WITH tried AS (SELECT * FROM unnest(:notices, :numbers) AS t (id, number)),
 ended AS (
     UPDATE delivery AS d SET ended_at = clock_timestamp(), status = :status, answer = :answer, problem = :problem
@@ -221,7 +226,8 @@ FROM tried AS t WHERE n.id = t.id AND n.attempts = t.number AND n.state = 'due';
 UPDATE notice_address SET sent_at = clock_timestamp() WHERE choices_id = :membership AND channel = :channel;
 
 -- write: hurry_messages(channel text, begins text) -> rowcount
--- The server answers again: what it did not answer is due at once, to addresses that begin so.
+-- The channel's server answers again: messages to which it did not answer are due at once, if the address begins with
+-- `begins`.
 UPDATE notice AS n SET due_at = clock_timestamp()
 WHERE n.channel = :channel AND n.state = 'due' AND n.lease_until IS NULL AND n.attempts > 0
   AND n.due_at > statement_timestamp()
@@ -235,8 +241,8 @@ WHERE n.channel = :channel AND n.state = 'due' AND n.lease_until IS NULL AND n.a
 -- Shown
 
 -- read fresh: backlog_to_people(channels text[], most int) -> list[PeopleBacklog]
--- Of each channel what waits in all tenants, counted to `most`. What may not leave yet by the person's choice, and was
--- never tried, is not old.
+-- For each channel, the notices that wait in all tenants, counted up to `most`. A notice that was never tried, and may
+-- not leave yet by the person's choice, does not count for `oldest_seconds`.
 SELECT c.name AS channel, count(d.id)::int AS due, (count(*) FILTER (WHERE d.problem <> ''))::int AS failing,
        coalesce(extract(EPOCH FROM statement_timestamp() - min(d.queued_at) FILTER (
            WHERE d.problem <> '' OR d.due_at <= statement_timestamp())), 0)::float8 AS oldest_seconds,
@@ -249,8 +255,8 @@ LEFT JOIN LATERAL (
 GROUP BY c.name ORDER BY c.name;
 
 -- read fresh: message_log(tenant bigint, user bigint, channels text[], most int) -> list[MessageRow]
--- The newest messages to a person, each with how many approvals it tells of and its latest delivery; what is in no
--- message yet is one row of its channel.
+-- The newest messages to a person, each with its number of notices and its latest delivery. The notices of a channel
+-- that are in no message yet are one row.
 SELECT l.channel, l.message, l.kind, l.notices::int, l.state, l.queued_at, l.due_at, l.attempts, l.problem,
        l.under_way, d.status, coalesce(d.answer, '') AS answer, d.began_at
 FROM (

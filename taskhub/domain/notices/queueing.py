@@ -1,4 +1,4 @@
-"""Queues notices: reads the feed, and writes one for each event and receiver that wants it."""
+"""Queues notices for webhooks: reads the feed, and writes a notice for each event and each webhook that wants it."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from taskhub.store import statements
 
 CONSUMER: Final = "notices"
 MAX_WAITING: Final = 50_000
-"""Notices that wait for one webhook, which may be slow; further ones are stored as failed."""
+"""Most notices that wait for one webhook, which may be slow. Further notices are stored as failed."""
 MAX_WAITING_FAILING: Final = 10_000
-"""The same for a webhook that has not answered for `FAILING_SECONDS`."""
+"""As `MAX_WAITING`, for a webhook that has not answered for `FAILING_SECONDS`."""
 FAILING_SECONDS: Final = 60.0
 _END: Final = "”"
 
 
 @dataclass(frozen=True, slots=True)
 class _News:
-    """The task of an event, and the question that the event names. `decided`: whether no further approval is needed
-    after this event's."""
+    """What a notice says of an event: its task, and the question that the event names. `decided`: whether the event
+    decided the question, so that no further approval is needed."""
 
     event_id: int
     context_id: int
@@ -46,7 +46,8 @@ class _News:
 
 @dataclass(frozen=True, slots=True)
 class _Wanting:
-    """A webhook that may want news."""
+    """An enabled webhook. `context_id`: the client whose news alone it wants; `None` for all. `full`: whether as many
+    notices wait for it as may."""
 
     id: int
     tenant_id: int
@@ -62,14 +63,14 @@ _SKIP = statements.rowcount("skip_unwanted")
 
 
 def queue_notices() -> int:
-    """Queue the notices of the next events of the feed. Returns how many events were looked at: `feed.reading.BATCH` if
-    there may be more. Without webhooks none is looked at."""
+    """Queue notices for webhooks about the next events of the feed. Returns how many events were looked at:
+    `feed.reading.BATCH` if there may be more. If there is no enabled webhook, no event is looked at."""
     _SKIP(consumer=CONSUMER)
     return read_feed(CONSUMER, ACTIONS, _queue)
 
 
 def begin_queueing() -> None:
-    """Tell of events from now on. Called before the first receiver is stored."""
+    """Begin to queue notices for webhooks about events, from now on. Called before the first webhook is stored."""
     begin_feed(CONSUMER)
 
 
@@ -122,12 +123,13 @@ def new_id() -> str:
 
 
 def message(kind: str, at: datetime, data: dict[str, Any]) -> dict[str, Any]:
-    """What is sent of one event: of a Standard Webhooks message, the members that it recommends."""
+    """The body that is sent about one event, with the members that Standard Webhooks recommends."""
     return {"type": kind, "timestamp": at.isoformat(), "data": data}
 
 
 def _told(kind: Kind, event: FeedEvent, news: _News) -> dict[str, Any]:
-    """The message. It has no argument and no result, but for what the rule's sentence says of the arguments."""
+    """The body that is sent about the event. It has no arguments and no result, except for values of arguments in the
+    rule's sentence."""
     data: dict[str, Any] = {
         "task": news.task,
         "tool": news.tool,
@@ -157,11 +159,12 @@ def _told(kind: Kind, event: FeedEvent, news: _News) -> dict[str, Any]:
 
 
 def told(sentence: Sequence[tuple[str, bool]]) -> str:
-    """The rule's sentence, as (text, whether the text is a value of the call), with the values in quotation marks."""
+    """The rule's sentence as text, with values of the call in quotation marks. `sentence`: pairs of a text and whether
+    that is a value of the call."""
     return "".join(_quoted(part) if of_call else spelled(part) for part, of_call in sentence)
 
 
 def _quoted(value: str) -> str:
-    """A value of the call in the rule's sentence: in quotation marks, and without the one that would end them, so that
-    it does not pass for the words of the rule."""
+    """A value of the call, in quotation marks. Closing quotation marks within the value are spelled out, so that no
+    part of it passes for words of the rule."""
     return f"“{spelled(value).replace(_END, f'[{code_point(_END)}]')}”"

@@ -1,6 +1,6 @@
 -- Messages and cards in Slack. The format: taskhub/store/statements.py.
 
--- The cards with the people that they are for.
+-- Cards, each with the person who got it.
 /* fragment: card_columns
 n.id AS notice_id, n.public_id, s.public_id AS message, k.question_id, k.call_digest, k.refused, n.kind,
 n.tenant_id, n.user_id, u.username, u.is_active AS active, coalesce(a.address, '') AS address,
@@ -17,13 +17,13 @@ LEFT JOIN notice_address AS a ON a.choices_id = m.id AND a.channel = n.channel
 */
 
 -- write: store_slack_message(message text, notice bigint, more int) -> rowcount
--- Its first notice may be another one when it is tried again.
+-- A message that is tried again keeps its row, though its first notice may be another by then.
 INSERT INTO slack_message (notice_id, public_id, more) VALUES (:notice, :message, :more)
 ON CONFLICT (public_id) DO UPDATE SET more = excluded.more;
 
 -- write: store_cards(message text, notices bigint[], questions bigint[], digests text[]) -> rowcount
--- As they are about to be posted: those of a message that is tried again may be fewer. A question that was purged
--- meanwhile has none.
+-- Stores the cards of a message that is about to be posted, and deletes its other cards: a message that is tried again
+-- may have fewer. A question that was purged meanwhile gets no card.
 WITH before AS (
     DELETE FROM slack_card AS k USING slack_message AS s
     WHERE s.public_id = :message AND k.message_id = s.notice_id AND k.notice_id <> all(:notices)
@@ -36,7 +36,7 @@ JOIN slack_message AS s ON s.public_id = :message
 ON CONFLICT (notice_id) DO UPDATE SET call_digest = excluded.call_digest;
 
 -- write: place_message(message text, conversation text, ts text, shown text) -> rowcount
--- Looked at once more: something may have changed while the message was on its way.
+-- The message is due to be looked at once more, since something may have changed while it was on its way.
 UPDATE slack_message SET conversation = :conversation, ts = :ts, shown = :shown, look_at = clock_timestamp()
 WHERE public_id = :message AND ts = '';
 
@@ -54,7 +54,8 @@ UPDATE slack_message SET changes = changes + 1, tries = 0, look_at = coalesce(lo
 WHERE public_id = :message;
 
 -- write: changed_messages(tasks bigint[]) -> rowcount
--- Those with a card about a question of these tasks. In one order, so that two never wait for each other.
+-- The messages with a card about a question of these tasks. They are locked in one order, so that two transactions
+-- never wait for each other.
 WITH found AS (
     SELECT s.notice_id FROM slack_message AS s
     WHERE s.notice_id IN (
@@ -79,6 +80,6 @@ UPDATE slack_message SET shown = :shown, tries = 0,
 WHERE public_id = :message;
 
 -- write: put_off_changed(message text, seconds float8) -> rowcount
--- Drawn anew later, or (null) not until something changes again.
+-- The message is looked at after `seconds`; if that is null, not before something changes again.
 UPDATE slack_message SET tries = tries + 1, look_at = clock_timestamp() + make_interval(secs => :seconds)
 WHERE public_id = :message;

@@ -1,11 +1,11 @@
--- Notices, their deliveries, and webhooks; of news for people: people_statements.sql.
+-- Notices, their deliveries, and webhooks. The statements of news for people are in people_statements.sql.
 -- The format: taskhub/store/statements.py.
 
 -- Queued from the feed
 
 -- write: wanting_webhooks(tenants bigint[], most int, most_failing int, failing_seconds float8) -> list[_Wanting]
--- `full`: so many notices wait for it, fewer if it has not answered for so long. Locked, so that none is removed before
--- its notices are stored.
+-- `full`: as many notices wait for the webhook as may: `most`, or `most_failing` if it has not answered for
+-- `failing_seconds`. The webhooks are locked, so that none is removed before its notices are stored.
 SELECT w.id, w.tenant_id, w.kinds, w.context_id, (
            SELECT count(*) FROM (
                SELECT FROM notice AS n WHERE n.webhook_id = w.id AND n.state = 'due' LIMIT b.most
@@ -20,8 +20,8 @@ WHERE w.tenant_id = any(:tenants) AND w.enabled
 ORDER BY w.id FOR KEY SHARE OF w;
 
 -- write: skip_unwanted(consumer text) -> rowcount
--- Moves the consumer behind all events that can be read (see the feed's statements), without reading them, if no
--- webhook wants any. One that is stored meanwhile is not seen here, and neither is any event of after that.
+-- Moves the consumer behind all events that can be read (see the feed's statements), without reading them, if there is
+-- no enabled webhook. A webhook that is stored meanwhile is not seen here, and neither is any event after that.
 UPDATE feed_consumer AS c SET xid = n.xid, event_id = n.id, moved_at = clock_timestamp()
 FROM (
     SELECT e.xid, e.id FROM event AS e
@@ -32,7 +32,7 @@ WHERE c.name = :consumer AND (n.xid, n.id) > (c.xid, c.event_id)
   AND NOT EXISTS (SELECT FROM webhook AS w WHERE w.enabled);
 
 -- read: news(events bigint[]) -> list[_News]
--- An approval that was counted before is not the one that decided: that is the last on the question.
+-- `decided`: only the last decision on a question has decided it; earlier approvals were only counted.
 SELECT e.id AS event_id, t.context_id, t.public_id AS task, t.tool_name AS tool, s.name AS server, c.name AS client,
        t.state, t.is_error AS tool_error, q.key, q.params,
        coalesce(q.state = 'answered' AND (
@@ -75,8 +75,8 @@ SELECT exists(
 );
 
 -- write: lock_receivers(most int) -> list[int]
--- Webhooks for which something is due, the longest first, until the transaction ends. One that another worker is taking
--- from is left out.
+-- Locks webhooks for which a notice is due until the transaction ends: those whose notice has been due for the longest
+-- time first. A webhook from which another worker is taking notices is left out.
 SELECT w.id FROM webhook AS w
 CROSS JOIN LATERAL (
     SELECT n.due_at FROM notice AS n WHERE n.webhook_id = w.id AND {takeable} ORDER BY n.due_at LIMIT 1
@@ -85,7 +85,8 @@ WHERE w.enabled
 ORDER BY first.due_at LIMIT :most FOR NO KEY UPDATE OF w SKIP LOCKED;
 
 -- write: take_notices(webhooks bigint[], each int, most int, lease_seconds float8) -> list[_Row]
--- Of each webhook as many as may be under way at a time: one, if it does not answer. First the first of each.
+-- Of each webhook, as many notices as may be under way at a time: `each`, or one if the webhook does not answer. The
+-- first notice of every webhook comes before the second of any.
 WITH room AS (
     SELECT w.id, w.sealed_url, w.sealed_secret,
            CASE WHEN w.before_until > statement_timestamp() THEN w.sealed_secret_before END AS sealed_before,
@@ -130,7 +131,7 @@ UPDATE notice SET due_at = clock_timestamp()
 WHERE webhook_id = :webhook AND state = 'due' AND lease_until IS NULL AND due_at > clock_timestamp();
 
 -- write: send_again(tenant bigint, webhook bigint, public_id text) -> rowcount
--- The webhook is locked, so that what is sent again is not left behind by one that disables it meanwhile.
+-- The webhook is locked: otherwise a transaction that disables it at the same time could miss this notice.
 WITH receiver AS (
     SELECT w.id FROM webhook AS w WHERE w.id = :webhook AND w.tenant_id = :tenant AND w.enabled FOR SHARE
 )

@@ -1,8 +1,8 @@
-"""Services that Apprise reaches: an administrator names them (`TASKHUB_APPRISE_URLS`), and a person types the name of
-one with their own part of its address, such as `ntfy:my-topic`.
+"""Services that Apprise reaches: an administrator names them (`TASKHUB_APPRISE_URLS`), and a person types the name of a
+service with their own part of its address, such as `ntfy:my-topic`.
 
-Hosts and tokens of the hub stand in the setting alone, so that nobody else says where requests go. A person's part may
-be a secret too, such as a topic: it is stored encrypted, and pages show its beginning.
+Hosts and the hub's tokens stand only in the setting, so that nobody but administrators says where requests go. A
+person's part may be a secret, such as a topic: it is stored encrypted, and pages show only how it begins.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from taskhub.lib import apprises
 from taskhub.lib.signing import InvalidToken, Vault
 
 PLACE: Final = "{to}"
-"""What stands in an address of the setting for a person's part."""
+"""Where an address in the setting has the person's part."""
 MAX_PART: Final = 95
-"""Characters of a person's part."""
+"""Most characters of a person's part."""
 CUT: Final = "…"
 _PART: Final = re.compile(r"[A-Za-z0-9@#!+_=-][A-Za-z0-9@#!+_=.:~-]*(/[A-Za-z0-9_-]+)?")
 _SHOWN: Final = 2
@@ -32,7 +32,7 @@ def names() -> list[str]:
 
 
 def check(address: str) -> None:
-    """Raises `Invalid` for an address that is none of a service of this hub."""
+    """Raises `Invalid` if the address is not an address of one of this hub's services."""
     name, colon, part = address.partition(":")
     if not colon or name not in settings.TASKHUB_APPRISE_URLS:
         known = ", ".join(f"{one}:…" for one in names())
@@ -50,14 +50,14 @@ def check(address: str) -> None:
 
 
 def sealed(address: str) -> str:
-    """The address as it is stored."""
+    """The address as it is stored: the name of the service, a colon, and the person's part, encrypted."""
     name, _, part = address.partition(":")
     return f"{name}:{_vault().encrypt(part).decode()}"
 
 
 def plain(stored: str) -> str:
-    """What a stored address is; without the person's part if it was stored under another `SECRET_KEY`, and empty for
-    none."""
+    """A stored address in plain text: without the person's part if that was encrypted under another `SECRET_KEY`; empty
+    if no address is stored."""
     name, colon, part = stored.partition(":")
     try:
         return f"{name}:{_vault().decrypt(part.encode())}" if colon else ""
@@ -66,7 +66,7 @@ def plain(stored: str) -> str:
 
 
 def shown(stored: str) -> str:
-    """A stored address as pages show it; empty for none."""
+    """A stored address as pages show it; empty if no address is stored."""
     name, colon, part = plain(stored).partition(":")
     return f"{name}:{part[:_SHOWN] if len(part) > 2 * _SHOWN else ''}{CUT}" if colon else ""
 
@@ -79,7 +79,7 @@ def url_of(stored: str) -> str:
 
 
 def faults() -> dict[str, str]:
-    """Of each service that can reach nobody, why."""
+    """The services that can reach nobody, each with the reason."""
     return {name: why for name in names() if (why := _fault(name))}
 
 
@@ -94,7 +94,8 @@ def _fault(name: str) -> str:
 
 
 def _filled(name: str, part: str) -> str | None:
-    """The URL of a person's part; `None` if there is none, as where the part would name a host."""
+    """The URL of a service with the person's part filled in; `None` if the part cannot be filled in, such as because it
+    would name a host."""
     template = settings.TASKHUB_APPRISE_URLS.get(name)
     if template is None or _fault(name) or ("/" in part and not _in_host(template)):
         return None
@@ -102,7 +103,8 @@ def _filled(name: str, part: str) -> str | None:
 
 
 def _quoted(part: str, template: str) -> str:
-    # Two parts, as of an id and its token, stand where a service has no host.
+    # A slash may stay if the person's part stands where the host is: services without a host have two parts there, such
+    # as an id and its token.
     return quote(part, safe="/" if _in_host(template) else "")
 
 

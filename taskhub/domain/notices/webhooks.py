@@ -24,22 +24,23 @@ from taskhub.store import statements
 from taskhub.store.models import AuthContext, Webhook
 
 MOST: Final = 20
-"""Webhooks of a tenant."""
+"""Most webhooks of a tenant."""
 MAX_NAME: Final = 64
 MAX_URL: Final = 2_000
 COUNTED: Final = 10_000
-"""Notices that wait for one webhook and are counted for its page."""
+"""Most notices that wait for one webhook and are counted for its page."""
 BEFORE_HOURS: Final = 24
-"""How long the secret before signs too, once there is a new one."""
+"""Hours for which the previous secret signs too, after a webhook got a new one."""
 _SECRET_BYTES: Final = 24
 _PREFIX: Final = "whsec_"
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookRow:
-    """A webhook for its page. `client` is the one whose news alone is sent. `problem`: what came of the latest delivery
-    to one that does not answer. `waiting`: the notices that are due to it, counted to `COUNTED`. `next_at`: when the
-    next of these is delivered; `None` if that is as soon as it is their turn."""
+    """A webhook for its page. `client`: the client whose news alone is sent; `None` for all clients. `problem`: why the
+    latest delivery failed; empty if the webhook answers. `waiting`: how many notices wait for it, counted up to
+    `COUNTED`. `next_at`: when the next of them is delivered; `None` if none waits, or it is delivered as soon as a
+    worker takes it. `before_until`: until when the previous secret signs too."""
 
     id: int
     name: str
@@ -60,8 +61,8 @@ class WebhookRow:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a webhook is to be. `url` is `None` where it stays as it is. `client`: the name of the one whose news alone
-    is sent; empty for all."""
+    """What a webhook is to be. `url`: `None` if the address stays as it is. `client`: the name of the client whose news
+    alone is sent; empty for all clients."""
 
     name: str
     url: str | None = field(repr=False)
@@ -81,7 +82,7 @@ def vault() -> Vault:
 
 
 def opened(box: Vault, sealed: bytes | memoryview) -> str:
-    """What is sealed; empty if it was encrypted under another `SECRET_KEY`."""
+    """The text that is encrypted in `sealed`; empty if it was encrypted under another `SECRET_KEY`."""
     try:
         return box.decrypt(bytes(sealed))
     except InvalidToken:
@@ -102,8 +103,8 @@ def webhook(tenant_id: int, webhook_id: int) -> WebhookRow:
 
 
 def add_webhook(*, tenant_id: int, wanted: Wanted, actor: Actor) -> tuple[int, str]:
-    """Add a webhook. Returns its id and its secret, which cannot be shown again. Raises `Invalid` naming the field,
-    `Refused` for a name that is taken, or `LimitReached`."""
+    """Add a webhook. Returns its id and its secret, which cannot be shown again. Raises `Invalid`, which names the
+    field, `Refused` for a name that is taken, or `LimitReached`."""
     origin = _checked(wanted)
     if wanted.url is None:
         raise Invalid("Say where to send: an http or https address.", field="url")
@@ -130,8 +131,9 @@ def add_webhook(*, tenant_id: int, wanted: Wanted, actor: Actor) -> tuple[int, s
 
 
 def change_webhook(*, tenant_id: int, webhook_id: int, wanted: Wanted, actor: Actor) -> bool:
-    """Change a webhook. What waits for it is sent to another address at once. Returns `False` if nothing differed.
-    Raises `NotFound`, `Invalid` naming the field, or `Refused` for a name that is taken."""
+    """Change a webhook. If its address changes, notices that wait for it are sent to the new address at once. Returns
+    `False` if nothing differed. Raises `NotFound`, `Invalid`, which names the field, or `Refused` for a name that is
+    taken."""
     origin = _checked(wanted)
     with transaction.atomic():
         row = _locked(tenant_id, webhook_id)
@@ -166,8 +168,8 @@ def change_webhook(*, tenant_id: int, webhook_id: int, wanted: Wanted, actor: Ac
 
 
 def set_enabled(*, tenant_id: int, webhook_id: int, enabled: bool, actor: Actor, why: str = "") -> bool:
-    """Enable a webhook, or disable it: what waits for it has failed then. Returns `False` if it was so already. Raises
-    `NotFound`."""
+    """Enable or disable a webhook. Disabling makes the notices that wait for it fail. Returns `False` if nothing
+    changed. Raises `NotFound`."""
     with transaction.atomic():
         row = _locked(tenant_id, webhook_id)
         if row.enabled == enabled:
@@ -195,9 +197,9 @@ def remove_webhook(*, tenant_id: int, webhook_id: int, actor: Actor) -> str:
 
 
 def renew_secret(*, tenant_id: int, webhook_id: int, actor: Actor) -> str:
-    """Give a webhook a new secret, and return it: it cannot be shown again. The one before signs too for another
-    `BEFORE_HOURS`. What waits for the webhook is sent at once: it may have been refused for its signature. Raises
-    `NotFound`."""
+    """Give a webhook a new secret, and return the secret, which cannot be shown again. For `BEFORE_HOURS`, the previous
+    secret signs too. Notices that wait for the webhook are sent at once, because it may have refused them for their
+    signature. Raises `NotFound`."""
     secret = _new_secret()
     with transaction.atomic():
         row = _locked(tenant_id, webhook_id)
@@ -210,7 +212,7 @@ def renew_secret(*, tenant_id: int, webhook_id: int, actor: Actor) -> str:
 
 
 def send_test(*, tenant_id: int, webhook_id: int, actor: Actor, public_id: str) -> None:
-    """Queue a notice that tells of nothing. Raises `NotFound`, or `Refused` for a disabled webhook."""
+    """Queue a notice without news, as a test. Raises `NotFound`, or `Refused` for a disabled webhook."""
     with transaction.atomic():
         row = _locked(tenant_id, webhook_id)
         if not row.enabled:
@@ -222,7 +224,7 @@ def send_test(*, tenant_id: int, webhook_id: int, actor: Actor, public_id: str) 
 
 
 def disabled(name: str) -> Refused:
-    """The error of who wants something sent to a webhook that is disabled."""
+    """The error for somebody who wants a notice sent to a disabled webhook."""
     return Refused(f"{name} is disabled; enable it first.")
 
 
@@ -236,7 +238,8 @@ def _locked(tenant_id: int, webhook_id: int) -> Webhook:
 
 
 def _client(tenant_id: int, name: str) -> int | None:
-    """The client of this name; `None` for no name. Raises `Invalid`."""
+    """The id of the client of this name; `None` if `name` is empty. Raises `Invalid` if no client, or more than one,
+    has this name."""
     if not name:
         return None
     found = list(AuthContext.objects.filter(tenant_id=tenant_id, name=name).values_list("pk", flat=True)[:2])
@@ -246,7 +249,7 @@ def _client(tenant_id: int, name: str) -> int | None:
 
 
 def _checked(wanted: Wanted) -> str:
-    """The origin of the address, empty if that stays. Raises `Invalid` naming the field."""
+    """The origin of the address; empty if the address stays as it is. Raises `Invalid`, which names the field."""
     if not wanted.name.strip() or len(wanted.name) > MAX_NAME or invisible(wanted.name):
         raise Invalid(f"A name has 1 to {MAX_NAME} visible characters.", field="name")
     if not wanted.kinds:
@@ -271,7 +274,7 @@ def _ordered(kinds: Sequence[str]) -> list[str]:
 
 
 def _shown(row: Webhook) -> dict[str, Any]:
-    """What events say of a webhook: not its address, and no secret."""
+    """What events say of a webhook: not its address, and not its secret."""
     return {"origin": row.origin, "kinds": list(row.kinds), "client": row.context_id}
 
 

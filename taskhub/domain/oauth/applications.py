@@ -1,5 +1,5 @@
 """Applications: programs that people sign in with. Administrators register them here. A program may also be known by
-its metadata document, or register itself where that is turned on."""
+its metadata document, or register itself if that is turned on."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from taskhub.store.models import Application, Consent, TokenFamily
 
 MAX_REDIRECTS: Final = 20
 MAX_REGISTERED: Final = 1_000
-"""Most programs that registered themselves: bounded, since anybody can register one."""
+"""Most programs that have registered themselves. There is a limit because anybody can register a program."""
 UNUSED_DAYS: Final = 30
 """Days after which a program without any consent is deleted, unless an administrator registered it."""
 
@@ -31,10 +31,10 @@ UNUSED_DAYS: Final = 30
 def add_application(
     *, tenant_id: int, name: str, redirects: Sequence[str], confidential: bool, actor: Actor
 ) -> tuple[int, str]:
-    """Register an application of the tenant. Returns its id and, for a confidential one, the secret (else empty), which
-    is stored as a digest only and cannot be shown again.
+    """Register an application of the tenant. Returns its id and its secret, which is stored only as a digest and cannot
+    be shown again; the secret is empty unless the application is confidential.
 
-    Raises `Invalid` naming the field.
+    Raises `Invalid`, which names the field.
     """
     name, uris = _name(name), _redirects(redirects)
     with transaction.atomic():
@@ -47,7 +47,8 @@ def add_application(
 def change_application(
     *, tenant_id: int, application_id: int, name: str, redirects: Sequence[str], actor: Actor
 ) -> bool:
-    """Change the name and the redirect URIs. Returns `False` if nothing differed. Raises `NotFound` or `Invalid`."""
+    """Change the name and the redirect URIs of an application that an administrator registered. Returns `False` if
+    nothing differed. Raises `NotFound`, or `Invalid`, also for any other application."""
     name, uris = _name(name), _redirects(redirects)
     with transaction.atomic():
         row, registration = _manual(tenant_id, application_id)
@@ -61,7 +62,8 @@ def change_application(
 
 
 def renew_secret(*, tenant_id: int, application_id: int, actor: Actor) -> str:
-    """Replace the secret and return the new one; the old one is refused at once. Raises `NotFound` or `Invalid`."""
+    """Give a confidential application a new secret, and return it; the old secret is refused at once. Raises
+    `NotFound`, or `Invalid` for an application that has no secret or was not registered by an administrator."""
     with transaction.atomic():
         row, registration = _manual(tenant_id, application_id)
         if registration.client_type != Registration.CLIENT_CONFIDENTIAL:
@@ -97,10 +99,10 @@ def set_blocked(*, tenant_id: int, application_id: int, blocked: bool, actor: Ac
 def register(document: dict[str, Any], *, actor: Actor) -> dict[str, Any]:
     """Dynamic client registration (RFC 7591): register a program by the document that it sent; returns the response.
 
-    Replaces the endpoint of django-oauth-toolkit, which would let the program choose other grants, and issues tokens
-    for changing the registration that never expire.
+    Used in place of the endpoint of django-oauth-toolkit, which would let the program choose other grants, and would
+    issue tokens for changing the registration that never expire.
 
-    Raises `Invalid` naming the field, or `LimitReached`.
+    Raises `Invalid`, which names the field, or `LimitReached`.
     """
     redirects = document.get("redirect_uris")
     name = document.get("client_name", "")
@@ -155,7 +157,7 @@ def _sweep_families() -> None:
 
 def _sweep_unused() -> None:
     with transaction.atomic():
-        # A program with a consent keeps its row, to which its tokens refer.
+        # A program with a consent keeps its row, because the program's tokens refer to the row.
         unused = Registration.objects.filter(
             registration_source__in=("dcr", "cimd"), created__lt=datetime.now(UTC) - timedelta(days=UNUSED_DAYS)
         ).exclude(pk__in=Consent.objects.values("application__registration_id"))

@@ -1,4 +1,4 @@
-"""Consents: the scopes that people allow applications, and which of them apply now."""
+"""Consents: the scopes that people allow applications, and which of these apply now."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from taskhub.store.models import Application, AuthContext, Consent, Membership, 
 
 MAX_TARGET: Final = 300
 MAX_TARGETS: Final = 50
-"""Most redirect hosts kept with a consent. Beyond that the oldest are dropped, and people are asked about them anew."""
+"""Most redirect hosts kept with a consent. If there are more, the oldest are dropped, and people are asked about them
+again."""
 
 Registration: Any = get_application_model()
 AccessToken: Any = get_access_token_model()
@@ -36,8 +37,8 @@ Grant: Any = get_grant_model()
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What an application may do for a person now: in which tenant and with which scopes. `context`, the client for
-    this application and person, owns the tasks."""
+    """What an application may do for a person now: in which tenant and with which scopes. `context`: the client that
+    this application and person are, which owns the tasks."""
 
     tenant_id: int
     scopes: tuple[str, ...]
@@ -50,7 +51,8 @@ def subject_of(user_id: int) -> str:
 
 
 def shown_name(registration: Any) -> str:
-    """The name of an application that people see: its own name, else its host or its client id."""
+    """The name of an application that people see: its own name; if it has none, the host of its document; otherwise its
+    client id."""
     return str(registration.name) or host_of(registration) or str(registration.client_id)
 
 
@@ -62,8 +64,9 @@ def host_of(registration: Any) -> str:
 
 
 def known(tenant_id: int, registration: Any) -> Application | None:
-    """The tenant's application for a registration. One that an administrator registered belongs to a single tenant; any
-    other is added to the tenant at its first request. Returns `None` if it belongs to another tenant, or is blocked."""
+    """The tenant's application for a registration. An application that an administrator registered belongs to a single
+    tenant; any other is added to a tenant at its first request there. Returns `None` if the application belongs to
+    another tenant, or is blocked."""
     found = Application.objects.filter(tenant_id=tenant_id, registration_id=registration.pk).first()
     if found is None and registration.registration_source != "manual":
         found, _ = Application.objects.get_or_create(tenant_id=tenant_id, registration_id=registration.pk)
@@ -173,7 +176,7 @@ def standing(user: Any, registration: Any) -> Standing | None:
     the application, or its client for this person, is blocked."""
     if user is None or not user.is_active:
         return None
-    # The same membership as `person_of` takes for a sign-in.
+    # The same membership that `person_of` takes for a sign-in.
     member = Membership.objects.filter(user_id=user.pk).order_by("tenant_id").first()
     if member is None:
         return None

@@ -1,8 +1,8 @@
 """Client ID Metadata Documents: a page on the web that describes a program.
 
-The fetcher of django-oauth-toolkit protects against request forgery: https only; the host name is resolved once and
-refused if any of its addresses is not public; the connection is made to exactly that address; no redirects; limits on
-size and time. This module adds what MCP clients need.
+The fetcher of django-oauth-toolkit protects against request forgery. It accepts only https; it resolves the host name
+once, refuses the host if any of its addresses is not public, and connects to exactly the address that it checked; it
+follows no redirects, and limits size and time. This module adds what MCP clients need.
 """
 
 from __future__ import annotations
@@ -53,10 +53,11 @@ class OnlyWhenAPersonAsks:
 
 
 class Documents(SafeMetadataFetcher):  # type: ignore[misc]  # the toolkit is untyped
-    """The fetcher of django-oauth-toolkit, which accepts documents for other authorization servers as well."""
+    """The fetcher of django-oauth-toolkit, changed so that it accepts documents that were written for other
+    authorization servers too."""
 
     def fetch(self, client_id: str) -> tuple[dict[str, Any], int]:
-        """The document, reduced to what we support, and for how many seconds to cache it. Raises `CIMDError`."""
+        """The document, reduced to what the hub supports, and for how many seconds to cache it. Raises `CIMDError`."""
         try:
             web_address(client_id)
         except BadAddress as error:
@@ -66,7 +67,7 @@ class Documents(SafeMetadataFetcher):  # type: ignore[misc]  # the toolkit is un
         else:
             document, seconds = super().fetch(client_id)
         # A program has one document for all authorization servers. Features that we do not support, such as device
-        # codes or a redirect scheme of its own, are taken out of it instead of refusing it.
+        # codes or a redirect scheme of its own, are taken out of the document, which is not refused for them.
         grants = document.get("grant_types")
         if isinstance(grants, list) and "authorization_code" in grants:
             document["grant_types"] = ["authorization_code"]
@@ -75,13 +76,14 @@ class Documents(SafeMetadataFetcher):  # type: ignore[misc]  # the toolkit is un
             document["redirect_uris"] = [uri for uri in redirects if isinstance(uri, str) and redirect_allowed(uri)]
         name = document.get("client_name")
         if isinstance(name, str):
-            # People see the name, on pages and in the audit log: without characters that reorder or hide text.
+            # People see the name on pages and in the audit log, so it is kept without characters that reorder or hide
+            # text.
             document["client_name"] = "".join(sign for sign in name if sign.isprintable()).strip()[:100]
         return document, seconds
 
     def _local(self, client_id: str) -> tuple[dict[str, Any], int]:
-        """Fetch a document from this machine, for development. Https here too, since clients accept no other URL for
-        their document; `SSL_CERT_FILE` names the certificates to trust."""
+        """Fetch a document from this machine, for development. It has to be https too, because clients accept no other
+        URL for their document; `SSL_CERT_FILE` names the certificates to trust."""
         if urlsplit(client_id).scheme != "https":
             raise CIMDError("client_id URL must use the https scheme")
         try:

@@ -27,18 +27,18 @@ class _Named:
 
     @property
     def name(self) -> str:
-        """Its own name, or else its host or id."""
+        """The application's own name; if it has none, the host of its document; otherwise its client id."""
         return self.own_name or self.host or self.client_id
 
     @property
     def host(self) -> str:
-        """The host that serves its metadata document, in ASCII; empty if it has none."""
+        """The host that serves the application's metadata document, in ASCII; empty if it has no document."""
         return host_of(self.client_id) if self.source == "cimd" else ""
 
 
 @dataclass(frozen=True, slots=True)
 class ApplicationRow(_Named):
-    """An application in the list."""
+    """An application in a list. `people`: how many people have a consent for it."""
 
     redirect_uris: str
     created_at: datetime
@@ -54,7 +54,7 @@ class ApplicationRow(_Named):
 
     @property
     def manual(self) -> bool:
-        """Whether an administrator registered it, and may change it."""
+        """Whether an administrator registered the application, and may change it."""
         return self.source == "manual"
 
 
@@ -76,7 +76,7 @@ class ConsentRow:
 
 @dataclass(frozen=True, slots=True)
 class AllowedRow(_Named):
-    """An application that has a consent of a person; `id` is that of the consent."""
+    """An application to which a person has given consent. `id` is the id of the consent."""
 
     blocked_at: datetime | None
     scopes: tuple[str, ...]
@@ -114,7 +114,8 @@ def _found(
 
 
 def consent_rows(tenant_id: int, application_id: int, *, context_id: int | None = None) -> tuple[ConsentRow, ...]:
-    """The consents to the application, by username; with `context_id`, only that of the client's person."""
+    """The consents to the application, by username; with `context_id`, only the consent of the person of that
+    client."""
     return tuple(
         _CONSENTS(tenant=tenant_id, issuer=OAUTH_ISSUER, application=application_id, context=context_id, most=SHOWN)
     )

@@ -10,10 +10,10 @@ from django.contrib.auth.hashers import BasePasswordHasher
 
 
 class RandomSecretHasher(BasePasswordHasher):
-    """SHA-256 for secrets that we generate, of 256 random bits or more.
+    """SHA-256 for secrets that the hub generates, with 256 random bits or more.
 
-    A slow hash protects passwords that people choose. For random secrets it has no use, and every wrong secret that
-    anybody sends would cost half a second of processor time.
+    A slow hash protects passwords that people choose. For random secrets a slow hash has no use, and every wrong secret
+    that anybody sends would cost half a second of processor time.
     """
 
     algorithm = "random_sha256"
@@ -36,7 +36,7 @@ class RandomSecretHasher(BasePasswordHasher):
         return hmac.compare_digest(self.encode(password, ""), encoded)
 
     def safe_summary(self, encoded: str) -> dict[Any, Any]:
-        """The algorithm alone; nothing of the digest is shown."""
+        """The name of the algorithm; nothing of the digest is shown."""
         return {"algorithm": self.algorithm}
 
     def must_update(self, encoded: str) -> bool:

@@ -1,8 +1,8 @@
 """The hub's own rules for the authorization server of django-oauth-toolkit ("the toolkit").
 
 The toolkit checks clients, redirects, PKCE and lifetimes. Added here: codes are stored as digests, like tokens; every
-token is for this hub's `/mcp` alone (RFC 8707); no scope is granted that the person did not allow or may not allow any
-more; a code or refresh token works only once, even for two requests at the same moment; every token is on record.
+token is only for this hub's `/mcp` (RFC 8707); no scope is granted that the person did not allow, or may not allow any
+more; a code or refresh token works only once, even for two requests at the same moment; an event records every token.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Validator(OAuth2Validator):  # type: ignore[misc]  # the toolkit is untype
     def confirm_redirect_uri(
         self, client_id: str, code: str, redirect_uri: str, client: Any, *args: Any, **kwargs: Any
     ) -> bool:
-        """Whether this is the redirect URI that the code was sent to."""
+        """Whether this is the redirect URI to which the code was sent."""
         return bool(super().confirm_redirect_uri(client_id, checksum(code), redirect_uri, client, *args, **kwargs))
 
     def get_code_challenge(self, code: str, request: Any) -> str | None:
@@ -101,8 +101,8 @@ class Validator(OAuth2Validator):  # type: ignore[misc]  # the toolkit is untype
     # Tokens ----------------------------------------------------------------------------------
 
     def _check_and_set_request_resource(self, request: Any) -> None:
-        """Set the token's resource (RFC 8707) to the one that the person allowed. Raises `invalid_target` if the
-        request names another."""
+        """Set the token's resource (RFC 8707) to the resource that the person allowed. Raises `invalid_target` if the
+        request names another resource."""
         source = request.grant_row if request.grant_type == "authorization_code" else request.refresh_token_instance
         asked = [value for name, value in request.decoded_body or [] if name == "resource" and value]
         if not source.resource or any(canonical(value) not in source.resource for value in asked):
@@ -125,8 +125,8 @@ class Validator(OAuth2Validator):  # type: ignore[misc]  # the toolkit is untype
         return " ".join(scope for scope in before if now is not None and scope in now.scopes)
 
     def validate_refresh_token(self, refresh_token: str, client: Any, request: Any, *args: Any, **kwargs: Any) -> bool:
-        """Whether it is an unused refresh token of this client. The reuse of a token revokes its whole family: either a
-        thief or the owner has the token that replaced it, and it is unknown which."""
+        """Whether `refresh_token` is an unused refresh token of this client. If a token is used a second time, its
+        whole family is revoked, because it is not known whether a thief or the owner has the token that replaced it."""
         if super().validate_refresh_token(refresh_token, client, request, *args, **kwargs):
             return standing(request.user, client) is not None
         spent = RefreshToken.objects.filter(token_checksum=checksum(refresh_token), revoked__isnull=False).first()
@@ -135,13 +135,13 @@ class Validator(OAuth2Validator):  # type: ignore[misc]  # the toolkit is untype
         return False
 
     def save_bearer_token(self, token: dict[str, Any], request: Any, *args: Any, **kwargs: Any) -> None:
-        """Store the tokens and spend the code or token that they were made from, in one transaction."""
+        """Store the tokens, and use up the code or refresh token from which they were made, in one transaction."""
         spent = None
         replayed = False
         with transaction.atomic():
             if request.grant_type == "refresh_token":
-                # django-oauth-toolkit checked the token without a lock. Of two requests with one token, the second
-                # waits here and must be refused.
+                # django-oauth-toolkit checked the token without a lock. If two requests have the same token, the second
+                # waits here, and must be refused.
                 row = RefreshToken.objects.select_for_update(of=("self",)).filter(pk=request.refresh_token_instance.pk)
                 found = row.first()
                 if found is None:  # the person has just withdrawn the consent

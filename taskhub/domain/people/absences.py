@@ -20,7 +20,7 @@ AWAY_DAYS: Final = 366
 
 @dataclass(frozen=True, slots=True)
 class Away:
-    """That `person` is away, and whom they have named; an empty `deputy` for nobody."""
+    """An absence of `person`. `deputy`: whom the person has named; empty if nobody."""
 
     person: str
     until: datetime
@@ -36,19 +36,19 @@ def absence_of(tenant_id: int, user_id: int) -> Away | None:
 
 
 def stands_in_for(tenant_id: int, user_id: int) -> tuple[Away, ...]:
-    """Those who are away and have named this person as their deputy, by name."""
+    """The absences of people who have named this person as their deputy, ordered by name."""
     return tuple(_STANDS_IN(tenant=tenant_id, user=user_id))
 
 
 def possible_deputies(tenant_id: int, user_id: int, roles: Sequence[str]) -> tuple[str, ...]:
-    """The names of the others in these roles of the tenant, who may sign in."""
+    """The names of the other people of the tenant who have one of these roles and are not disabled."""
     found = Membership.objects.filter(tenant_id=tenant_id, role__in=roles, user__is_active=True)
     return tuple(found.exclude(user_id=user_id).order_by("user__username").values_list("user__username", flat=True))
 
 
 def go_away(*, tenant_id: int, user_id: int, until: datetime, deputy: str, roles: Sequence[str], actor: Actor) -> None:
-    """Store that the person is away until then, with this deputy, who must have one of `roles`; in place of what holds
-    now. Raises `Invalid` naming the field, or `NotFound`."""
+    """Store that the person is away until `until`, in place of an earlier absence. `deputy`: the name of somebody who
+    has one of `roles`; empty for no deputy. Raises `Invalid`, which names the field, or `NotFound`."""
     now = datetime.now(UTC)
     if not now < until <= now + timedelta(days=AWAY_DAYS):
         raise Invalid(f"Give a time in the future, at most {AWAY_DAYS} days from now.", field="until")
@@ -76,7 +76,7 @@ def go_away(*, tenant_id: int, user_id: int, until: datetime, deputy: str, roles
 
 
 def come_back(*, tenant_id: int, user_id: int, actor: Actor) -> None:
-    """End the absence of the person; a deputy decides nothing for them any more. Raises `Refused` if they are not
+    """End the absence of the person, for whom a deputy does not decide any more. Raises `Refused` if the person is not
     away."""
     with transaction.atomic():
         rows = Absence.objects.select_for_update(of=("self",))

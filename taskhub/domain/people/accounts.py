@@ -25,19 +25,20 @@ _PASSWORD: Final = "taskhub_password"  # noqa: S105 - a key in the state of a si
 
 
 class CodeStage(AuthenticateStage):
-    """The second step of signing in, with the code of a second factor. It goes on only while the password is the one
-    that was typed in the first: a sign-in that is stored in the moment after a change of the password is not ended by
-    that change (`end_sign_ins` in `domain/people/functions.sql`)."""
+    """The second step of signing in, with the code of a second factor. It succeeds only if the password is still the
+    one that was typed in the first step. This has to be checked, because a sign-in that is stored right after a change
+    of the password is not ended by that change (`end_sign_ins` in `domain/people/functions.sql`)."""
 
     def handle(self) -> tuple[Any, bool]:
-        """Keep, for the second step, what Django keeps of the password in each session."""
+        """Keep a hash of the password for the second step, the same that Django keeps in each session."""
         if self.login.user is not None:
             self.login.state[_PASSWORD] = self.login.user.get_session_auth_hash()
         response, goes_on = super().handle()
         return response, bool(goes_on)
 
     def exit(self) -> Any:
-        """Sign the person in after the right code; lead back to the first step if the password is another by now."""
+        """Sign the person in after the right code; or lead back to the first step if the password has changed
+        meanwhile."""
         step: Any = super()  # allauth has no types
         return step.exit() if has_typed_password(self.login) else step.abort()
 
@@ -53,7 +54,7 @@ class ClosedAccounts(DefaultAccountAdapter):
     """No sign-up page, and events for the audit log."""
 
     def get_login_stages(self) -> list[str]:
-        """The steps of signing in, with `CodeStage` for allauth's."""
+        """The steps of signing in, with `CodeStage` in place of allauth's step for the code."""
         ours = f"{CodeStage.__module__}.{CodeStage.__qualname__}"
         return [ours if stage == _ALLAUTHS else stage for stage in super().get_login_stages()]
 
@@ -66,11 +67,12 @@ class ClosedAccounts(DefaultAccountAdapter):
         return str(request.META.get("REMOTE_ADDR") or "unknown")
 
     def get_password_change_redirect_url(self, request: HttpRequest) -> str:
-        """The person's account, for who did not come from another page."""
+        """The page of the person's account, which is shown after the change to people who did not come from another
+        page."""
         return reverse("account")
 
     def respond_user_inactive(self, request: HttpRequest, user: Any) -> HttpResponse:
-        """The page for a person whose account is disabled, after the right password; records the refusal."""
+        """The page that a person with a disabled account sees after the right password. Records the refusal."""
         _record("person.refused", request, user)
         return render(request, "account/account_inactive.html", status=403)
 
@@ -86,7 +88,7 @@ class ClosedAccounts(DefaultAccountAdapter):
         _record("person.signed.out", request, user)
 
     def get_reauthentication_methods(self, user: Any) -> list[dict[str, Any]]:
-        """The password alone: a code does not do for whoever wants to change their second factor."""
+        """Only the password: to change their second factor, people cannot confirm with a code."""
         return [{"id": "reauthenticate", "description": "Use your password", "url": reverse("account_reauthenticate")}]
 
     def authentication_failed(self, request: HttpRequest, **credentials: Any) -> None:
@@ -96,7 +98,7 @@ class ClosedAccounts(DefaultAccountAdapter):
         _record("person.refused", request, users.objects.filter(username__iexact=name).first() if name else None)
 
     def clean_password(self, password: str, user: Any = None) -> str:
-        """Validate a new password and return it. It must not be the present one, which somebody else may know too."""
+        """Validate a new password and return it. It must not be the present password, which somebody else may know."""
         cleaned: str = super().clean_password(password, user=user)
         if user is not None and user.pk and user.check_password(cleaned):
             raise ValidationError("This is the password that you have. Choose another.")

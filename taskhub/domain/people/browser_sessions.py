@@ -30,12 +30,12 @@ def row_key(cookie: str) -> str:
 class SessionStore(db.SessionStore):
     """Django's session store in the database, with the digest of the cookie as the key, and with the user in the row,
     so that the database can end the sessions of a person who is disabled or gets another password
-    (`domain/people/functions.sql`). So it ends a sign-in that waits for the code of a second factor, whose password may
-    be that of before; nobody is signed in by that row.
+    (`domain/people/functions.sql`). The row has the user even while the sign-in waits for the code of a second factor,
+    so that it ends too if the password changes meanwhile; such a row does not sign anybody in.
 
-    The class keeps Django's name, which is part of the signature of the stored data. The `a…` methods are not
-    overridden, since sessions are not used in an event loop: they find no session, and the table refuses their
-    writes."""
+    The class keeps Django's name, which is part of the signature of the stored data. The asynchronous methods are not
+    overridden, because sessions are not used in an event loop: these methods find no session, and the table refuses
+    what they write."""
 
     @classmethod
     def get_model_class(cls) -> type[SignIn]:
@@ -61,14 +61,14 @@ class SessionStore(db.SessionStore):
         return row
 
     def delete(self, session_key: str | None = None) -> None:
-        """End the session of this cookie, or this session without an argument."""
+        """End the session of the cookie `session_key`, or this session if it is `None`."""
         key = session_key if session_key is not None else self.session_key
         if key is not None:
             super().delete(row_key(key))
 
 
 def _half_signed_in(data: Any) -> int | None:
-    """The user who has typed the password in this session and not yet a code."""
+    """The id of the user who has typed the password in this session, but no code yet; `None` if there is none."""
     pending = data.get(LOGIN_SESSION_KEY)
     if not pending or not pending.get("user_pk"):
         return None

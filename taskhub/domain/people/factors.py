@@ -1,8 +1,8 @@
 """The second factor of a person: an authenticator app (TOTP, RFC 6238), and recovery codes in case the phone is lost.
 The records and their codes are allauth's (`allauth.mfa`).
 
-What allauth keeps in the cache of one process is in the database here, so that it holds for all web processes: that a
-code is good for once, and how many wrong ones somebody may try."""
+Two things that allauth keeps in the cache of one process are in the database here, so that they hold for all web
+processes: which codes were used, since each is valid only once, and how many wrong codes a person has tried."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from taskhub.store import statements
 from taskhub.store.models import Membership
 
 TRIES: Final = 10
-"""Wrong codes of one person within `TRIES_SECONDS`, at all web processes together."""
+"""Most wrong codes of one person within `TRIES_SECONDS`, in all web processes together."""
 TRIES_SECONDS: Final = 900
 SET_UP_SECONDS: Final = 900
-"""How long somebody has to scan the QR code of a new authenticator app and to type its first code."""
+"""Seconds that a person has to scan the QR code for a new authenticator app and type its first code."""
 
 _TRY = statements.one("try_code", int)
 _TRIED = statements.none("forget_tries")
@@ -45,8 +45,8 @@ _KINDS: Final = {Authenticator.Type.TOTP, Authenticator.Type.RECOVERY_CODES}
 
 
 class SealedFactors(DefaultMFAAdapter):
-    """allauth's records, with secrets encrypted under `SECRET_KEY`, as all secrets are stored. `site` is the
-    host of this hub, which an app shows beside the username."""
+    """allauth's records, with secrets encrypted under `SECRET_KEY`, as all secrets are stored. `site`: the host of this
+    hub, which an authenticator app shows beside the username."""
 
     site = ""
 
@@ -59,14 +59,14 @@ class SealedFactors(DefaultMFAAdapter):
         return vault().decrypt(encrypted_text.encode())
 
     def get_totp_issuer(self) -> str:
-        """What an app calls this hub."""
+        """The name under which an authenticator app shows this hub."""
         return f"TaskHub {self.site}".strip()
 
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """A person's second factor. `codes_left`: recovery codes that were not used; `readable`: whether it was encrypted
-    under the present `SECRET_KEY`."""
+    """A person's second factor. `codes_left`: how many recovery codes were not used yet. `readable`: whether the factor
+    was encrypted under the present `SECRET_KEY`."""
 
     added_at: datetime
     used_at: datetime | None
@@ -76,8 +76,8 @@ class Factor:
 
 @dataclass(frozen=True, slots=True)
 class NewApp:
-    """An authenticator app that is being set up: its secret in Base32, and the same for a camera, as the address of an
-    image, and for an app on this phone, as the address (`otpauth:`) that opens it."""
+    """An authenticator app that is being set up, in three forms: its `secret` in Base32; an `image` with a QR code, as
+    a `data:` URL; and an `address` (`otpauth:`) that opens an app on the same device."""
 
     secret: str
     image: str
@@ -86,7 +86,7 @@ class NewApp:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The factor that a code was of: the id of its record, and its `kind`, `totp` or `recovery_codes`."""
+    """The factor of which a code was. `id`: of the factor's record. `kind`: `totp` or `recovery_codes`."""
 
     id: int
     kind: str
@@ -94,7 +94,7 @@ class Checked:
 
 
 def factor_of(user_id: int) -> Factor | None:
-    """The person's second factor, if they have one."""
+    """The person's second factor; `None` if they have none."""
     rows = {row.type: row for row in Authenticator.objects.filter(user_id=user_id, type__in=_KINDS)}
     if (app := rows.get(Authenticator.Type.TOTP)) is None:
         return None
@@ -109,17 +109,18 @@ def factor_of(user_id: int) -> Factor | None:
 
 
 def with_factor(column: str) -> Exists:
-    """For a query: whether the person has a second factor whose user id is in this column."""
+    """A condition for a query: whether the user whose id is in `column` has a second factor."""
     return Exists(Authenticator.objects.filter(user_id=OuterRef(column), type=Authenticator.Type.TOTP))
 
 
 def is_of(user_id: int, factor: int) -> bool:
-    """Whether the person has the factor with this record."""
+    """Whether the factor with the id `factor` is the person's."""
     return Authenticator.objects.filter(user_id=user_id, pk=factor).exists()
 
 
 def new_app(user_id: int, site: str, secret: str = "") -> NewApp:
-    """An app for the person with a new secret, or with this one; `site` is the host of this hub. Nothing is stored."""
+    """An app for the person, with a new secret or, if it is not empty, with `secret`. `site`: the host of this hub.
+    Nothing is stored."""
     secret = secret or totp.generate_totp_secret()
     adapter = SealedFactors()
     adapter.site = site
@@ -131,11 +132,12 @@ def new_app(user_id: int, site: str, secret: str = "") -> NewApp:
 def set_up(
     *, tenant_id: int, user_id: int, secret: str, code: str, actor: Actor, kept: str = ""
 ) -> tuple[int, tuple[str, ...]]:
-    """Make the app with this secret the person's second factor, once `code` has shown that they have it. Returns the id
-    of its record, and the recovery codes, which are not shown again. The person's browser sessions end, which began
-    without it, but for the one with the cookie `kept`.
+    """Make the app with this secret the person's second factor, if `code` shows that they have the app. Returns the id
+    of the factor's record, and the recovery codes, which cannot be shown again. The person's browser sessions, which
+    began without the factor, end, except for the session with the cookie `kept`.
 
-    Raises `Invalid` for a wrong code, `LimitReached` after too many, or `Refused` if the person has a factor.
+    Raises `Invalid` for a wrong code, `LimitReached` after too many wrong codes, or `Refused` if the person has an app
+    already.
     """
     _count_try(user_id)
     if (step := _step(secret, code)) is None:
@@ -162,8 +164,8 @@ def set_up(
 
 
 def renew_codes(*, tenant_id: int, user_id: int, actor: Actor) -> tuple[str, ...]:
-    """Give the person other recovery codes; those of before are good for nothing. Returns them, who are not shown
-    again. Raises `NotFound` for somebody without a second factor."""
+    """Give the person new recovery codes, and return these; they cannot be shown again. The earlier recovery codes are
+    not valid any more. Raises `NotFound` for somebody without a second factor."""
     with transaction.atomic():
         user = _user(user_id, lock=True)
         if not Authenticator.objects.filter(user=user, type=Authenticator.Type.TOTP).exists():
@@ -181,16 +183,16 @@ def renew_codes(*, tenant_id: int, user_id: int, actor: Actor) -> tuple[str, ...
 
 
 def remove_own(*, tenant_id: int, user_id: int, actor: Actor, kept: str = "") -> bool:
-    """Remove the person's second factor and recovery codes, and end their browser sessions but for the one with the
-    cookie `kept`. Returns `False`, and does nothing, if there was none."""
+    """Remove the person's second factor and recovery codes, and end their browser sessions, except for the session with
+    the cookie `kept`. Returns `False`, and does nothing, if the person has no second factor."""
     with transaction.atomic():
         return _remove(tenant_id, _user(user_id, lock=True), actor, kept)
 
 
 def remove_of(*, tenant_id: int, user_id: int, actor: Actor) -> tuple[str, bool]:
-    """Remove the second factor of somebody else. Returns their username, and whether they had one. As with a password
-    that somebody else sets, their browser sessions end, and neither of the two decides on calls that were made before
-    (`th_barred`). Raises `NotFound`."""
+    """Remove the second factor of another person. Returns that person's username, and whether they had a second factor.
+    If they had one, their browser sessions end, and neither of the two people may decide on calls that were made before
+    (`th_barred`), as with a password that somebody else sets. Raises `NotFound`."""
     with transaction.atomic():
         found = Membership.objects.select_related("user").filter(tenant_id=tenant_id, user_id=user_id).first()
         if found is None:
@@ -203,15 +205,15 @@ def remove_of(*, tenant_id: int, user_id: int, actor: Actor) -> tuple[str, bool]
 
 
 def forget(user_id: int) -> None:
-    """Delete the factors of somebody who has no role any more: an account may be used again."""
+    """Delete the factors of a person who has no role any more, because the account may be used again later."""
     Authenticator.objects.filter(user_id=user_id).delete()
 
 
 def check_code(*, tenant_id: int | None, user_id: int, code: str, actor: Actor) -> Checked:
-    """The factor of the person that `code` is of. A code is good for once: that of an app, and those before it, are
-    refused from then on, and a recovery code is gone, which is recorded.
+    """Check a code of the person, and return the factor of which it is. Each code is valid only once: a code of an app
+    is refused from then on, as are the app's earlier codes; a recovery code is deleted, which is recorded.
 
-    Raises `Invalid` for a wrong code, or for somebody without a factor, and `LimitReached` after too many wrong ones.
+    Raises `Invalid` for a wrong code, or if the person has no factor, and `LimitReached` after too many wrong codes.
     """
     _count_try(user_id)
     typed = "".join(code.split())
@@ -250,7 +252,8 @@ def _is_code(row: Any, typed: str, tenant_id: int | None, actor: Actor) -> bool:
 
 
 def _step(secret: str, code: str) -> int | None:
-    """The number of the 30 seconds in which an app shows this code: now, those before or those after."""
+    """The number of the period of 30 seconds in which an app shows this code: the present period, the one before or the
+    one after. `None` if the app shows it in none of these."""
     typed = "".join(code.split()).encode()
     for step in cast("Any", totp.yield_hotp_counters_from_time()):
         if hmac.compare_digest(totp.format_hotp_value(totp.hotp_value(secret, step)).encode(), typed):
@@ -259,8 +262,8 @@ def _step(secret: str, code: str) -> int | None:
 
 
 def _count_try(user_id: int) -> None:
-    """Count one more try, before it is known whether the code is right: many at once find no gap. Raises
-    `LimitReached`."""
+    """Count one more try. This comes before the code is checked, so that many tries at the same moment cannot exceed
+    the limit. Raises `LimitReached`."""
     if _TRY(user=user_id, seconds=TRIES_SECONDS) > TRIES:
         raise LimitReached(
             f"Too many wrong codes: at most {TRIES} in {TRIES_SECONDS // 60} minutes. Try again later.",
@@ -286,7 +289,7 @@ def _remove(tenant_id: int, user: Any, actor: Actor, kept: str = "") -> bool:
 
 
 def _end_others(tenant_id: int, user: Any, kept: str, actor: Actor) -> None:
-    """End the person's browser sessions but for the one with this cookie, and record how many."""
+    """End the person's browser sessions, except for the session with the cookie `kept`, and record how many."""
     if ended := _END(user=user.pk, kept=row_key(kept)):
         record_event(
             "person.sessions.ended",

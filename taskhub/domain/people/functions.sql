@@ -14,7 +14,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Trigger of `membership`: ends the browser sessions of a person who lost the role, or got one in another tenant.
+-- Trigger of `membership`: ends the browser sessions of a person who lost the role, or got a role in another tenant.
 CREATE OR REPLACE FUNCTION end_sign_ins_of_member() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM sign_in WHERE user_id = OLD.user_id;
@@ -29,14 +29,15 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- The user for whom this client acts: who signed it in, or who calls tools in the console. Null for other clients.
+-- The id of the user for whom this client acts: who signed in the client, or who calls tools in the console as this
+-- client. Null for other clients.
 CREATE OR REPLACE FUNCTION th_user_of(client auth_context) RETURNS int LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN client.issuer IN ('taskhub/oauth', 'taskhub/console') AND client.subject ~ '^user:[0-9]{1,9}$'
                 THEN substr(client.subject, 6)::int END
 $$;
 
--- The person for whom this client acts, as rules see them; empty for other clients, and if that person has no access
--- any more.
+-- The person for whom this client acts, as rules see the person: name, role and groups. These are empty for other
+-- clients, and if the person has no role any more.
 CREATE OR REPLACE FUNCTION th_signed_in(client auth_context) RETURNS jsonb LANGUAGE sql STABLE AS $$
     SELECT coalesce((
         SELECT jsonb_build_object('name', u.username, 'role', m.role, 'groups', m.groups)

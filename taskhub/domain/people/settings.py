@@ -28,7 +28,7 @@ class Member:
     joined_at: datetime
     last_login_at: datetime | None
     has_factor: bool
-    """Whether they have a second factor."""
+    """Whether the person has a second factor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A value in force. `variable` is the environment variable that sets it; `is_set` says whether it is set, or the
-    value is the default.
+    """A setting in force, as its page shows it. `variable`: the environment variable that sets it. `is_set`: whether
+    the variable is set; otherwise the value is the default.
     """
 
     title: str
@@ -127,7 +127,7 @@ _SECRETS: Final = (
     ("DATABASE_URL", "Database", "Unset: the embedded Postgres in the data directory."),
 )
 _ELSEWHERE: Final = {"TRUSTED_PROXIES": "ALLAUTH_TRUSTED_PROXY_COUNT", "TASKHUB_SMTP_URL": "EMAIL_HOST"}
-"""Variables whose setting in Django has another name. Of the mail server, only its host is shown."""
+"""Variables whose value is in a Django setting with another name. Only the host of the mail server is shown."""
 
 
 def members(tenant_id: int) -> tuple[Member, ...]:
@@ -150,7 +150,7 @@ def members(tenant_id: int) -> tuple[Member, ...]:
 
 
 def groups_of(people: tuple[Member, ...]) -> tuple[Group, ...]:
-    """The groups of these people, by name."""
+    """The groups in which these people are, ordered by name, each with its members among them."""
     found: dict[str, list[str]] = {}
     for person in people:
         for name in person.groups:
@@ -164,8 +164,8 @@ def limits() -> tuple[Setting, ...]:
 
 
 def service() -> tuple[Setting, ...]:
-    """The other settings: how this hub is reached, what it offers, and its secrets. Of a secret, only whether it is set
-    is shown."""
+    """The other settings: how this hub is reached, what it offers, and its secrets. For a secret, it is only shown
+    whether it is set."""
     plain = tuple(_setting(*line) for line in _SERVICE)
     return plain + tuple(
         Setting(title, "set" if _is_set(name) else "from the data directory", name, _is_set(name), about)
@@ -181,7 +181,7 @@ def _setting(variable: str, title: str, unit: str, about: str) -> Setting:
         text = "no limit"
     elif isinstance(value, int):
         text = f"{value >> 20:,} MiB" if unit == " bytes" and value and value % 2**20 == 0 else f"{value:,}{unit}"
-    elif isinstance(value, (list, tuple, dict)):  # of what is named, the names alone: the rest has tokens
+    elif isinstance(value, (list, tuple, dict)):  # of a dict only the names, because the values may have tokens
         text = ", ".join(map(str, value))
     else:
         text = str(value)

@@ -8,14 +8,15 @@ DELETE FROM sign_in WHERE digest = any(array(
 ));
 
 -- write: end_sign_ins_but(user int, kept text) -> rowcount
--- Ends the person's browser sessions, also those that wait for a code, but for the one with this digest.
+-- Ends the person's browser sessions, also those that wait for a code, except for the session whose digest is `kept`.
 DELETE FROM sign_in AS s WHERE s.user_id = :user AND s.digest <> :kept;
 
 
 -- Codes of second factors
 
 -- write: try_code(user int, seconds int) -> int
--- Counts a code that the person tries, and returns how many that makes since the first of the last `seconds`.
+-- Counts a code that the person tries, and returns how many codes that makes in the current period. A period begins
+-- with its first code, and ends `seconds` later.
 INSERT INTO code_use AS c (user_id, tries, tries_since) VALUES (:user, 1, clock_timestamp())
 ON CONFLICT (user_id) DO UPDATE SET
     tries = CASE WHEN c.tries_since < clock_timestamp() - make_interval(secs => :seconds) THEN 1
@@ -28,11 +29,11 @@ RETURNING tries;
 UPDATE code_use SET tries = 0 WHERE user_id = :user;
 
 -- write: use_code(user int, step bigint) -> rowcount
--- Of two who bring one code at the same moment, the second waits for the row and changes nothing.
+-- If two requests bring the same code at the same moment, the second waits for the row and changes nothing.
 UPDATE code_use SET step = :step WHERE user_id = :user AND step < :step;
 
 -- read: stands_in_for(tenant bigint, user bigint) -> list[Away]
--- Those who are away and have named the person as their deputy, by name.
+-- The absences of people who have named the person as their deputy, ordered by name.
 SELECT u.username AS person, s.until, v.username AS deputy
 FROM membership AS d
 JOIN absence AS s ON s.deputy_id = d.id AND s.until > statement_timestamp()

@@ -45,10 +45,11 @@ def add_person(
     with_password: bool = True,
 ) -> tuple[int, str]:
     """Add a person to the tenant. Returns the user id and the generated password, which is stored as a hash only and
-    cannot be shown again. With `password_due`, the person has to choose another password before anything else. Without
-    a password it is empty, and nobody can sign in as them before `give_password`.
+    cannot be shown again. With `password_due`, the person has to choose another password before anything else. If
+    `with_password` is false, the returned password is empty, and nobody can sign in as the person until `give_password`
+    is called.
 
-    Raises `Invalid` naming the field, or `Refused` for a username that is taken.
+    Raises `Invalid`, which names the field, or `Refused` for a username that is taken.
     """
     username = username.strip()
     if not _USERNAME.fullmatch(username):
@@ -61,13 +62,13 @@ def add_person(
     users: Any = get_user_model()
     password = _generated() if with_password else None
     with transaction.atomic():
-        # People could not tell apart two names that differ only in case.
+        # The case of letters is ignored, because people could not tell apart two names that differ only in case.
         user = users.objects.select_for_update().filter(username__iexact=username).first()
         if user is not None:
             if user.is_active or user.has_usable_password() or Membership.objects.filter(user=user).exists():
                 raise Refused(f"There is a person named {username} already.", field="username")
-            # A removed person's account is used again: under one name there is one person on record, who cannot decide
-            # a question twice.
+            # The account of a removed person is used again: so a name in the log always stands for one account, which
+            # cannot decide a question twice.
             user.is_active = True
             user.set_password(password)
             user.save(update_fields=["is_active", "password"])
@@ -140,7 +141,8 @@ def disable(*, tenant_id: int, user_id: int, actor: Actor) -> bool:
 
 
 def enable(*, tenant_id: int, user_id: int, actor: Actor) -> bool:
-    """Let a disabled person sign in again, with their role and groups. Returns `False` if they were enabled."""
+    """Let a disabled person sign in again, with their role and groups. Returns `False` if the account was not disabled.
+    Raises `NotFound`."""
     return _set_active(tenant_id, user_id, active=True, actor=actor)
 
 
@@ -174,8 +176,8 @@ def remove(*, tenant_id: int, user_id: int, actor: Actor) -> str:
 
 
 def give_password(*, tenant_id: int, user_id: int, password: str = "", actor: Actor) -> tuple[str, str]:
-    """Give a person another password, a generated one if `password` is empty. Returns their username and the password.
-    Ends all their browser sessions; at the next sign-in they have to choose a password of their own.
+    """Give a person another password: `password`, or a generated one if it is empty. Returns their username and the
+    password. Ends all their browser sessions; at the next sign-in they have to choose a password of their own.
 
     Raises `NotFound`, or `Invalid` saying what is wrong with the password.
     """

@@ -1,7 +1,7 @@
 -- Permits: issued, and redeemed once.
 
 -- Issues a permit and records that; returns when it expires. `p_task` is the task in which people approved the call;
--- null where a rule allowed it.
+-- null if a rule allowed it.
 CREATE OR REPLACE FUNCTION th_issue_permit(p_id text, p_tenant bigint, p_context bigint, p_tool bigint,
                                            p_arguments bytea, p_definition bytea, p_rules int, p_seconds int,
                                            p_task bigint)
@@ -23,7 +23,7 @@ BEGIN
 END $$;
 
 -- Issues a permit for a call that a rule allowed, or that a bypass let pass. `p_passed`: the verdict as a task stores
--- it, if a bypass let the call pass; else null.
+-- it, if a bypass let the call pass; otherwise null.
 CREATE OR REPLACE FUNCTION issue_permit(p_id text, p_tenant bigint, p_context bigint, p_tool bigint, p_arguments text,
                                         p_definition text, p_rules int, p_seconds int, p_passed jsonb, p_who text)
 RETURNS timestamptz LANGUAGE plpgsql AS $$
@@ -73,10 +73,10 @@ BEGIN
 END $$;
 
 -- Redeems a permit. Returns 'redeemed', or why not: 'unknown' (this client has no such permit), 'other_arguments',
--- 'used', 'expired', 'withdrawn' (the tool or its server is off), 'tool_changed'. A permit that people approved is
--- checked like a call that a worker takes (th_unfit), which adds 'call_changed' (such as the server's address) and
--- 'approver_left'. The row is locked, so the second of two attempts at once waits for the first. `p_passed` as in
--- issue_permit.
+-- 'used', 'expired', 'withdrawn' (the tool or its server is off), 'tool_changed'. If people approved the call, it is
+-- also checked like a call that a worker takes (th_unfit); then there are the outcomes 'call_changed' (such as the
+-- server's address) and 'approver_left'. The row is locked: of two attempts at the same moment, the second waits for
+-- the first. `p_passed` as in issue_permit.
 CREATE OR REPLACE FUNCTION redeem_permit(p_id text, p_context bigint, p_arguments text, p_passed jsonb, p_who text)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE

@@ -13,9 +13,9 @@ MOST_SECONDS: Final = 86_400
 DEFAULT_SECONDS: Final = 3_600
 """Seconds for which a permit can be redeemed, if the client does not say."""
 WANTED_SECONDS: Final = 86_400
-"""Most seconds that a client can give people to decide; also how many they have if it does not say."""
+"""Most seconds that a client can give people to decide; also the seconds that they have if the client does not say."""
 KEPT_HOURS: Final = 24
-"""Hours for which a permit is kept after it has expired, so that its client can be told that."""
+"""Hours for which a permit is kept after it has expired, so that its client can be told that it has expired."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +34,14 @@ class Permit:
     arguments_sha256: str
     rules_version: int
     asked: bool
-    """Whether people approved the call; else a rule allowed it."""
+    """Whether people approved the call; otherwise a rule allowed it."""
     issued_at: datetime
     expires_at: datetime
     redeemed_at: datetime | None
     expired: bool
-    """Whether it had expired when it was read."""
+    """Whether the permit had expired when it was read."""
     task_id: int | None
-    """The task that people decided; `None` where a rule allowed the call, and after the task was purged."""
+    """The task that people decided; `None` if a rule allowed the call, or the task was purged."""
 
 
 class Redemption(StrEnum):

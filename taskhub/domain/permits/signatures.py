@@ -1,7 +1,7 @@
 """Signs permits: JWS in compact form (RFC 7515) with Ed25519 (RFC 8037), and the public key as a JWK Set (RFC 7517).
 
-The bytes of a permit follow from its row, and Ed25519 is deterministic: a permit has one text. So the hub checks a
-permit that comes back by signing its row again, and parses no JWS."""
+The bytes of a permit follow from its row, and Ed25519 is deterministic, so a permit has only one text. So the hub
+checks a permit that comes back by signing its row again, and does not parse JWS."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from taskhub.domain.permits.records import Permit
 from taskhub.lib import jsonx
 
 TYPE: Final = "taskhub-permit+jwt"
-"""The `typ` of a permit, by which it is told from every other JWT (RFC 8725, 3.11)."""
+"""The `typ` of a permit, which distinguishes it from every other JWT (RFC 8725, 3.11)."""
 
 
 def permit_key() -> Ed25519PrivateKey:
@@ -35,7 +35,7 @@ def arguments_digest(arguments: dict[str, Any]) -> str:
 
 
 def signed(permit: Permit) -> str:
-    """The permit as its client gets it."""
+    """The permit as its client gets it: a JWS in compact form."""
     key = permit_key()
     head = {"alg": "EdDSA", "kid": key_id(key.public_key()), "typ": TYPE}
     claims = {
@@ -53,12 +53,12 @@ def signed(permit: Permit) -> str:
 
 
 def is_signed(permit: Permit, text: str) -> bool:
-    """Whether `text` is the permit, as `signed` gives it out."""
+    """Whether `text` is what `signed` returns for the permit."""
     return hmac.compare_digest(signed(permit).encode(), text.encode("utf-8", "surrogatepass"))
 
 
 def jwks() -> dict[str, Any]:
-    """The public key that verifies permits."""
+    """The public key that verifies permits, as a JWK Set."""
     public = permit_key().public_key()
     raw = public.public_bytes(Encoding.Raw, PublicFormat.Raw)
     key = {"kty": "OKP", "crv": "Ed25519", "x": _encoded(raw), "kid": key_id(public), "use": "sig", "alg": "EdDSA"}

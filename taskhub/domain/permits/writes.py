@@ -19,7 +19,7 @@ _PURGE = statements.rowcount("purge_permits")
 
 
 def owned_permit(public_id: str, context_id: int) -> Permit | None:
-    """The client's permit with this id, used or expired ones too; `None` if it has none."""
+    """The client's permit with this id, even if it was used or has expired; `None` if the client has no such permit."""
     return _OWNED(public_id=public_id, context=context_id)
 
 
@@ -69,12 +69,12 @@ def redeem_permit(
 
 
 def _passed(verdict: Verdict) -> str | None:
-    """The verdict as JSON, if it names the bypass that let the call pass."""
+    """The verdict as JSON, if a bypass let the call pass; otherwise `None`."""
     return None if verdict.bypass is None else jsonx.encode(verdict.stored()).decode()
 
 
 def record_refusal(permit: Permit, why: str, *, tenant_id: int, actor: Actor) -> None:
-    """Record that a permit was presented, and not redeemed."""
+    """Record that a permit was presented and not redeemed, for the reason `why`."""
     after = {"permit": permit.public_id, "why": why}
     record_event(
         "permit.refused",

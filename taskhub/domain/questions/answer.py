@@ -60,7 +60,7 @@ def answer_question(task_id: int, question: OpenQuestion, response: dict[str, An
 
 
 def checked_answer(kind: QuestionKind, params: dict[str, Any], response: Any) -> tuple[dict[str, Any], str]:
-    """The answer as it is stored, and its verdict. Raises `Invalid` when it does not answer the question."""
+    """The answer as it is stored, and its verdict. Raises `Invalid` if `response` does not answer the question."""
     clean = checked_response(kind, params, response)
     if jsonx.has_nul(clean):
         raise Invalid("An answer cannot hold the character U+0000.")
@@ -72,7 +72,7 @@ def decide_approval(
 ) -> AnswerOutcome:
     """Approve or reject. One rejection ends the task: the tool never runs, and the caller reads `actor.reason`.
     Each person counts once: a second decision is `TWICE`. An approval is `COUNTED` until the quorum is reached.
-    For `undo_seconds` the person can `undo_decision`, and until then nothing follows from it.
+    For `undo_seconds` the person can take the decision back (`undo_decision`); until then nothing follows from it.
 
     Three outcomes store nothing: `BARRED`, if the person may not decide this call; `PREVIEWING`, for an approval before
     the call's preview has ended; and `UNCONFIRMED`, for an approval that needs a second factor which the person has not
@@ -88,8 +88,8 @@ def decide_approval(
 
 
 def undo_decision(task_id: int, question_id: int, *, actor: Actor) -> UndoOutcome:
-    """Take back the decision of the person `actor` on an approval: it is open again as it was before. `LATE` if its
-    time is over, the task was taken by a worker or has ended, or somebody else has decided since."""
+    """Take back the decision of the person `actor` on an approval, which is open again as it was before. `LATE` if the
+    time for this is over, a worker has taken the task, the task has ended, or somebody else has decided since."""
     return change(_UNDO, task_id, question=question_id, user=actor.user_id, who=who(actor))
 
 
@@ -101,8 +101,8 @@ def undoable(task_ids: Sequence[int], user_id: int) -> tuple[Undoable, ...]:
 def rule_outcome(
     task_id: int, question: OpenQuestion, *, ran: bool, result: dict[str, Any] | None = None, actor: Actor
 ) -> AnswerOutcome:
-    """Rule on a run that was lost: the tool ran, and the task ends with `result` (`rulings.ruled_result`), or it did
-    not, and runs again. The first ruling wins, and so does a late result of the run."""
+    """Rule on a run that was lost: either the tool ran, and the task ends with `result` (`rulings.ruled_result`); or
+    the tool did not run, and runs again. What comes first counts: a ruling, or a late result of the run."""
     assert ran is (result is not None)
     verdict = "ran" if ran else "unrun"
     response = {"verdict": verdict, "by": actor.name, "reason": actor.reason}
@@ -112,7 +112,8 @@ def rule_outcome(
 
 def refuse_question(task_id: int, question: OpenQuestion, error: dict[str, Any], *, actor: Actor) -> AnswerOutcome:
     """Store the JSON-RPC error with which the client answered (CH-05), even if people could still have answered the
-    question: a tool that waits for the answer gets the error in its place, any other call fails with it."""
+    question: a tool that waits for the answer gets the error in place of the answer; any other call fails with the
+    error."""
     clean = jsonx.repaired(error)
     return change(
         _REFUSE,

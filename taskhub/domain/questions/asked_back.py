@@ -18,13 +18,13 @@ from taskhub.lib import jsonx
 from taskhub.store import statements
 
 MAX_ASKED: Final = 1_000
-"""Characters of a question to the requester."""
+"""Most characters of a question to the requester."""
 MAX_ANSWER: Final = 4_000
-"""Characters of its answer."""
+"""Most characters of the answer to a question to the requester."""
 MOST_OPEN: Final = 3
-"""Such questions of a call that are open at once."""
+"""Most questions to the requester of one call that are open at once."""
 MOST_ASKED: Final = 10
-"""Such questions of a call."""
+"""Most questions to the requester of one call, open or closed."""
 
 
 class AskOutcome(StrEnum):
@@ -48,37 +48,38 @@ class Way(StrEnum):
     """How the requester of a call can be asked."""
 
     CLIENT = "client"
-    """As its client is asked what tools ask."""
+    """Through the client, in the same way as it is asked what tools ask."""
     PERSON = "person"
-    """In the inbox: the person who signed its program in."""
+    """In the inbox. The person who signed the client's program in is asked."""
     MODEL = "model"
-    """By an interim result, which its model answers with the hub's own tool."""
+    """By an interim result, which the client's model answers with the hub's own tool."""
     NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)
 class Requester:
-    """Who made a call, as far as they can be asked. `user_id` and `person`: the person who signed its program in, if
-    they may answer in the inbox."""
+    """What is known of the client that made a call, to ask about the call. `user_id` and `person`: the id and name of
+    the person who signed the client's program in; `None` if there is no such person, or they may not answer in the
+    inbox."""
 
     capabilities: dict[str, Any]
     decides_only: bool
-    """Whether its client makes the call itself, and only waits for people to decide."""
+    """Whether the client makes the call itself, and only waits for people to decide."""
     may_answer: bool
-    """Whether its token has the scope to answer questions."""
+    """Whether the client's token has the scope to answer questions."""
     session_over: bool
     """Whether the session in which a plain call was made has ended."""
     hub_tools: bool
-    """Whether the call is plain, and its client sees the hub's own tools."""
+    """Whether the call is a plain call, and the client sees the hub's own tools."""
     user_id: int | None
     person: str | None
     asked: int
-    """How many such questions there were about the call."""
+    """How many questions to the requester there were about the call; `open`: how many of them are open."""
     open: int
 
     @property
     def way(self) -> Way:
-        """How they are asked. A person knows more than a model guesses, so a model is asked last."""
+        """How the requester is asked. A person knows more than a model guesses, so a model is asked last."""
         client = self.may_answer and not self.decides_only
         if client and not self.session_over and can_answer(self.capabilities, QuestionKind.ELICITATION, {}):
             return Way.CLIENT
@@ -89,14 +90,15 @@ class Requester:
 
 @dataclass(frozen=True, slots=True)
 class AskedBack:
-    """A question to the requester of a call. `answer` is their own text, empty unless they accepted; `verdict` is
-    `accept`, `decline` or `cancel`, and empty without an answer. `answered_by` is the client or the person."""
+    """A question to the requester of a call. `verdict` is `accept`, `decline` or `cancel`, and empty while there is no
+    answer. `answer` is the text of the answer, empty unless the verdict is `accept`. `answered_by` is the name of the
+    client or person who answered."""
 
     id: int
     key: str
     asker: str
     mine: bool
-    """Whether the reader asked it."""
+    """Whether the person who reads the question asked it."""
     text: str
     person: str
     """The person who is asked; empty if the client is."""
@@ -120,17 +122,17 @@ _ASKED = statements.many("asked_back", AskedBack)
 
 
 def requester(question_id: int, roles: Sequence[str]) -> Requester:
-    """Who made the call that an approval is about. `roles`: with which a person may answer in the inbox."""
+    """The requester of the call that an approval is about. `roles`: the roles that may answer in the inbox."""
     return _REQUESTER(question=question_id, roles=[str(role) for role in roles], listed=settings.TASKHUB_HUB_TOOLS)
 
 
 def asked_back(task_id: int, user_id: int | None) -> tuple[AskedBack, ...]:
-    """All questions to the requester of the task, the oldest first, as this person reads them."""
+    """All questions to the requester of the task, oldest first, as the person `user_id` reads them."""
     return tuple(_ASKED(task=task_id, user=user_id))
 
 
 def ask(task_id: int, question_id: int, tool: str, text: str, *, to: Requester, actor: Actor) -> AskOutcome:
-    """Ask the requester something about the open approval. The call goes on waiting for it."""
+    """Ask the requester about the call that an open approval is for. The call goes on waiting for the approval."""
     person = to.way is Way.PERSON
     return change(
         _ASK,
@@ -153,7 +155,8 @@ def withdraw(task_id: int, question_id: int, *, actor: Actor) -> WithdrawOutcome
 
 
 def params(tool: str, text: str, asker: str) -> dict[str, Any]:
-    """The params of the elicitation: what is asked, why, and what becomes of the answer."""
+    """The params of the elicitation that asks the requester: `text`, who asks it and why, and what becomes of the
+    answer."""
     return {
         "message": (
             f"{asker}, who is asked to approve your call of {tool}, wants to know before they decide:\n\n{text}\n\n"

@@ -43,8 +43,8 @@ BEGIN
     RETURN 'asked';
 END $$;
 
--- Records that the requester has answered such a question: its task waits for the approval as before. The event has no
--- word of the answer.
+-- Records that the requester has answered a question that an approver asked. The task waits for the approval as before.
+-- The event has only a digest of the answer, none of its words.
 CREATE OR REPLACE FUNCTION th_answered_back(p_question bigint, p_verdict text, p_response text, p_reason text,
                                             p_user bigint)
 RETURNS void LANGUAGE sql AS $$
@@ -58,8 +58,8 @@ RETURNS void LANGUAGE sql AS $$
     UPDATE task SET version = version + 1 WHERE id = (SELECT q.task_id FROM question q WHERE q.id = p_question)
 $$;
 
--- Takes such a question back: whoever asked it (p_user) does not want an answer any more. Returns the outcome:
--- 'withdrawn', 'late' (it is closed) or 'unknown' (they did not ask it).
+-- Takes a question to the requester back: the person who asked it (p_user) does not want an answer any more. Returns
+-- the outcome: 'withdrawn', 'late' (the question is closed) or 'unknown' (p_user did not ask it).
 CREATE OR REPLACE FUNCTION withdraw_asked_back(p_question bigint, p_user bigint, p_who text) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE

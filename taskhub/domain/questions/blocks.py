@@ -15,7 +15,7 @@ from taskhub.store import statements
 BLOCK_SECONDS: Final = 3_600
 """For how long a tool is blocked for a client."""
 MOST_ALONGSIDE: Final = 100
-"""Calls that wait and are rejected with it; others are denied before they run."""
+"""Most waiting calls of the tool and client that are rejected with the block; others are denied before they run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,9 @@ def waiting_alongside(task_id: int) -> tuple[int, ...]:
 
 
 def blocked_by(task_id: int, rules: Sequence[Rule], now: datetime) -> tuple[Rule, tuple[Rule, ...]]:
-    """The rule that denies such calls as this task's until `BLOCK_SECONDS` after `now`, and the list that begins with
-    it. An earlier rule of this kind for the same client and tool is replaced, and those whose time is over are left
-    out."""
+    """The rule that denies this client's calls of this tool until `BLOCK_SECONDS` after `now`, and the whole list of
+    rules, which begins with that rule. It replaces an earlier block of the same client and tool; blocks that are over
+    are left out."""
     call = _BLOCKABLE(task=task_id)
     client = Client(0, call.client, call.issuer, call.subject, call.client_id)
     condition = f"{of_client(client)} && {of_tool(call.server, call.tool)} && time < "

@@ -42,7 +42,7 @@ class Field:
 
 
 def unfit(params: dict[str, Any]) -> str:
-    """Why no page can show a question with these params, whatever its kind; empty if one can."""
+    """Why no page can show a question with these params, whatever its kind; empty if a page can."""
     try:
         jsonx.check(params)
     except jsonx.JsonError as error:
@@ -52,8 +52,8 @@ def unfit(params: dict[str, Any]) -> str:
 
 
 def form_fields(schema: Any) -> tuple[Field, ...]:
-    """The fields of a requested schema, in its order. Raises `Invalid` for a schema that is not flat, or that could not
-    be drawn or answered."""
+    """The fields of a requested schema, in its order. Raises `Invalid` for a schema that is not flat, or for which no
+    form could be drawn or filled in."""
     try:
         jsonx.check(schema)
     except jsonx.JsonError as error:
@@ -134,7 +134,8 @@ def _whole(value: Any) -> int | None:
 
 
 def checked_elicitation(params: dict[str, Any], response: dict[str, Any]) -> dict[str, Any]:
-    """The answer to a form, or to a request to open a page. Raises `Invalid` naming the field."""
+    """The answer to a form, or to a request to open a page, without what was not asked for. Raises `Invalid`, which
+    names the wrong field."""
     action = response.get("action")
     if action not in ("accept", "decline", "cancel"):
         raise Invalid("action must be accept, decline or cancel.", pointer="/action")
@@ -147,7 +148,7 @@ def checked_elicitation(params: dict[str, Any], response: dict[str, Any]) -> dic
 
 
 def checked_content(schema: dict[str, Any], content: dict[str, Any]) -> dict[str, Any]:
-    """`content` reduced to the form's fields. Raises `Invalid` for the first wrong one."""
+    """`content` reduced to the form's fields. Raises `Invalid` for the first field that is wrong."""
     clean: dict[str, Any] = {}
     for field in form_fields(schema):
         if field.name not in content or content[field.name] is None:

@@ -2,7 +2,7 @@
 
 -- The digest of all that people approve: client, server and its address, tool and its definition, arguments, answers
 -- that came along, and what was asked of whom. It is computed again when a worker takes the task (th_unfit), from what
--- the call would be then. Of the address only what is stored of it counts, encrypted if it has secrets.
+-- the call would be then. Of the address, what is stored counts, which is encrypted if the address has secrets.
 CREATE OR REPLACE FUNCTION th_call_digest(p_task bigint, p_params json, p_group text, p_quorum int) RETURNS bytea
 LANGUAGE sql STABLE AS $$
     SELECT sha256(convert_to(jsonb_build_array(
@@ -12,14 +12,15 @@ LANGUAGE sql STABLE AS $$
     FROM task t JOIN tool o ON o.id = t.tool_id JOIN server s ON s.id = o.server_id WHERE t.id = p_task
 $$;
 
--- The object with this member set to `value`. As `json`, so that nothing else in it changes.
+-- The object with this member set to `value`. It is `json`, not `jsonb`, so that the other members keep their text.
 CREATE OR REPLACE FUNCTION th_with(object json, member text, value json) RETURNS json LANGUAGE sql IMMUTABLE AS $$
     SELECT json_object_agg(p.key, p.value) FROM (
         SELECT e.key, e.value FROM json_each(object) e WHERE e.key <> member UNION ALL SELECT member, value) AS p
 $$;
 
--- The digest of what approvals have in common that people may decide together; NULL for what is decided by itself, such
--- as calls with long arguments (`core.calls.BEGINNING`), since the table of differences shows arguments whole.
+-- The digest of what approvals have in common that people may decide together; null for an approval that has to be
+-- decided by itself, such as that of a call with long arguments (`core.calls.BEGINNING`), since the table of
+-- differences shows arguments whole.
 CREATE OR REPLACE FUNCTION th_alike(called task, definition text, params json, "group" text, quorum int) RETURNS bytea
 LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN params #> '{decided,rule}' IS NOT NULL
@@ -34,10 +35,11 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- Opens questions. For an approval it stores the present definition of the tool, which people are shown, and the digest
--- of all that they approve; the digests go into the event of the decision. Of approvals that people may decide together
--- it stores what they have in common. If its rule has a preview, that is due then.
--- If the rule reminds people, they are reminded of each approval that it asks for, unless its time is over before. Each
--- question is an event, of whoever made it be asked.
+-- of all that they approve; the digests go into the event of the decision. It also stores what an approval has in
+-- common with those that people may decide together with it (th_alike). If the rule of an approval has a preview, the
+-- preview is due now.
+-- If the rule reminds people, it stores when: not at all if the time of the approval ends before. For each question
+-- there is an event, whose actor is whoever caused it to be asked.
 CREATE OR REPLACE FUNCTION th_open_questions(p_task bigint, p_tenant bigint, p_questions json, p_live boolean)
 RETURNS void LANGUAGE sql AS $$
     WITH opened AS (
@@ -111,7 +113,7 @@ BEGIN
     END IF;
     IF NOT p_live AND EXISTS (SELECT FROM tool o JOIN server s ON s.id = o.server_id
                               WHERE o.id = owner.tool_id AND s.removed_at IS NOT NULL) THEN
-        -- Nor would the tool be called again if its server has been removed meanwhile: nobody is asked in vain.
+        -- If its server has been removed meanwhile, the tool is not called again either, so nobody is asked in vain.
         why := th_words('not_continued', th_words('server_removed'));
         UPDATE question SET state = 'superseded', closed_at = clock_timestamp()
         WHERE task_id = p_id AND state = 'open';
@@ -189,18 +191,18 @@ CREATE OR REPLACE FUNCTION th_barred(asked bigint, person bigint) RETURNS text L
     WHERE q.id = asked
 $$;
 
--- Whether who approves has to confirm a second factor, by the params of the approval.
+-- Whether whoever approves has to confirm a second factor, according to the params of the approval.
 CREATE OR REPLACE FUNCTION th_needs_factor(params json) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
     SELECT coalesce(params #>> '{decided,second_factor}' = 'true', false)
 $$;
 
--- The kind of the second factor that this person has just confirmed, which they still have; empty without one.
+-- The kind of the second factor that this person has just confirmed and still has; empty if there is none.
 CREATE OR REPLACE FUNCTION th_confirmed(person bigint) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT coalesce((SELECT a.type FROM mfa_authenticator a
                      WHERE a.id = th_who('factor')::bigint AND a.user_id = person), '')
 $$;
 
--- Minutes as a person says them.
+-- A number of minutes as people read it: '2 d', '3 h' or '45 min'.
 CREATE OR REPLACE FUNCTION th_minutes(minutes int) RETURNS text LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN minutes % 1440 = 0 THEN minutes / 1440 || ' d' WHEN minutes % 60 = 0 THEN minutes / 60 || ' h'
                 ELSE minutes || ' min' END
@@ -208,8 +210,8 @@ $$;
 
 -- Does what the rule that asked for an approval says for the case that nobody decides in time: the call is denied or
 -- runs, or another group is asked. The event names the rule as its actor, and no person. Returns whether there was such
--- an approval; the caller holds the lock of the task. Of one whose time the program gave, which was over before that of
--- the rule, there is only the event.
+-- an approval. The caller holds the lock of the task. If the calling program had given the approval less time than the
+-- rule, it only records the event, and returns false.
 CREATE OR REPLACE FUNCTION th_decide_undecided(p_task bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     asked record;
@@ -280,9 +282,10 @@ BEGIN
     RETURN true;
 END $$;
 
--- Reminds people of approvals that they have not decided by the time that the rule says, once for each question, of
--- p_limit at most. The event says which group, and how many of it still have to approve. Nothing about the task
--- changes, but pages show it: so there is a hint. Returns of how many approvals people were reminded.
+-- Reminds people of approvals that they have not decided by the time that the rule says: once of each, and of at most
+-- p_limit approvals now. The event says which group is asked and how many people still have to approve. The task does
+-- not change, but pages show the reminder, so a hint is sent. Returns the number of approvals of which people were
+-- reminded.
 CREATE OR REPLACE FUNCTION th_remind(p_moment timestamptz, p_limit int) RETURNS int
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
@@ -295,7 +298,7 @@ BEGIN
         WHERE q.closed_at IS NULL AND q.reminded_at IS NULL AND q.remind_at < p_moment AND q.due_at > p_moment
         ORDER BY q.remind_at LIMIT p_limit FOR UPDATE OF t SKIP LOCKED
     LOOP
-        -- Looked at again under the lock: somebody may have decided, or another sweep reminded them, meanwhile.
+        -- Checked again under the lock: meanwhile somebody may have decided, or another sweep may have reminded people.
         UPDATE question SET reminded_at = clock_timestamp()
         WHERE id = late.id AND closed_at IS NULL AND reminded_at IS NULL;
         CONTINUE WHEN NOT FOUND;
@@ -317,13 +320,13 @@ END $$;
 -- Stores one answer. Returns the outcome: 'answered', 'counted' (an approval below the quorum), 'late' (the question
 -- was closed before, or passed on from clients to people), 'passed on' (a client's program declined by itself, and by
 -- the tool's policy people are asked then: the question stays open), 'twice' (this person has decided already),
--- 'barred' (this person may not decide it: th_barred, or not as the deputy of the other: th_stands_in), 'previewing'
--- (nobody can approve before its preview has ended), 'unconfirmed' (who approves it has to confirm a second factor:
--- th_confirmed) or 'unknown' (no such question). The first valid answer wins, because every change locks the task row
--- first. The event contains the digests of the arguments and the tool's definition.
--- Who decides on an approval may undo that for p_undo seconds (undo_decision). Until then no worker takes the task: a
--- call that was approved does not run, and the caller of one that was rejected is not told. A call that its client
--- makes itself, or whose tool waits in a worker, cannot be held, so its decision cannot be undone.
+-- 'barred' (this person may not decide the question: th_barred; or not as the deputy of the person who is away:
+-- th_stands_in), 'previewing' (nobody can approve before the preview has ended), 'unconfirmed' (whoever approves has to
+-- confirm a second factor: th_confirmed) or 'unknown' (no such question). The first valid answer wins, because every
+-- change locks the task row first. The event contains the digests of the arguments and the tool's definition.
+-- Whoever decides on an approval may undo the decision for p_undo seconds (undo_decision). Until then no worker takes
+-- the task: an approved call does not run, and the caller of a rejected call is not told. A call that its client makes
+-- itself, or whose tool waits in a worker, cannot be held, so its decision cannot be undone.
 CREATE OR REPLACE FUNCTION answer(p_task bigint, p_key text, p_response text, p_verdict text, p_reason text,
                           p_user bigint, p_context bigint, p_final_result text, p_who text, p_undo float8)
 RETURNS text LANGUAGE plpgsql AS $$
@@ -532,8 +535,9 @@ BEGIN
     RETURN CASE WHEN outcome IN ('answered', 'counted') THEN outcome ELSE 'proposed' END;
 END $$;
 
--- The task goes on if no question is open: in the worker that holds it (p_held), else by another claim, with p_after
--- not before that moment. Until then its message stays, so that nobody outside notices a decision that is undone.
+-- Lets the task go on if no question is open: in the worker that holds it (p_held), otherwise by another claim. With
+-- p_after, it is not claimed before that moment, and keeps its message until then, so that nobody outside notices a
+-- decision that is undone.
 CREATE OR REPLACE FUNCTION th_go_on(p_task bigint, p_held boolean, p_after timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

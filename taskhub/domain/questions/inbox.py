@@ -17,11 +17,11 @@ from taskhub.domain.foreign import Foreign, foreign
 from taskhub.store import statements
 
 SHOWN: Final = 100
-"""Open questions on a page, and approvals that are decided at once."""
+"""Most open questions on a page, and most approvals that are decided together."""
 SHOWN_DECIDED: Final = 50
-"""Closed questions on a page, each of which reads more."""
+"""Most closed questions on a page. They are fewer because each costs more to read."""
 FOLD: Final = 3
-"""From how many approvals on that are alike a list shows one row for all of them."""
+"""Least number of approvals that are alike for which a list shows one row in place of all."""
 _ALL_OF_IT: Final = 2**31 - 1
 _UNFOLDED: Final = 2**31 - 1
 
@@ -38,16 +38,17 @@ class Obstacle(StrEnum):
     CLIENT = "client"
     """Only the client of the call may answer."""
     ROLE = "role"
-    """The person's role may not approve, or not authorize a server for everyone."""
+    """The person's role does not let them approve, or authorize a server for everyone."""
     GROUP = "group"
     PERSON = "person"
-    """Only the person for whom the call is made may authorize its server."""
+    """Only one person may answer: the person for whom the call is made may authorize its server, and the requester who
+    is asked about a call may answer that."""
     OVERDUE = "overdue"
-    """The time is over, and the rule that asked decides."""
+    """The time of the approval is over, and the rule that asked for it decides."""
     REQUESTER = "requester"
-    """The person made the call through an application, and by the rule somebody else decides."""
+    """The person made the call through an application, and the rule wants somebody else to decide."""
     RERAN = "reran"
-    """The person ran the call again, and by the rule somebody else decides."""
+    """The person ran the call again, and the rule wants somebody else to decide."""
     FRESH = "fresh"
     """The person got their rights after the call was made."""
     GOVERNED = "governed"
@@ -64,9 +65,9 @@ class Vote:
     door: str
     at: datetime
     second_factor: str
-    """The kind of the one that they confirmed, where the rule wants one; else empty."""
+    """The kind of the second factor that the person confirmed, if the rule wants one; otherwise empty."""
     undo_until: datetime | None = None
-    """Until when they may undo it; `None` if they cannot."""
+    """Until when the decision may be undone; `None` if it cannot be."""
 
 
 class UndoOutcome(StrEnum):
@@ -79,7 +80,7 @@ class UndoOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Undoable:
-    """A decision that can be undone: the question, and until when."""
+    """A decision that can be undone: the id of its question, and until when it can be undone."""
 
     question: int
     until: datetime
@@ -87,9 +88,10 @@ class Undoable:
 
 @dataclass(frozen=True, slots=True)
 class InboxItem:
-    """A question with its task, and the obstacle for the person who reads it. In a list, `arguments` has only those
-    within the first `calls.BEGINNING` characters. `made_at`: when the call was made; `left_at`: when the caller of the
-    plain call left; `None` otherwise. `reminded_at`: when people were reminded of it, as its rule says."""
+    """A question with its task, and the obstacle for the person who reads it. In a list, `arguments` has only the
+    arguments within the first `calls.BEGINNING` characters of their JSON. `made_at`: when the call was made. `left_at`:
+    when the caller of a plain call left; `None` if none has. `reminded_at`: when people were reminded of the question,
+    as its rule says."""
 
     id: int
     task_id: int
@@ -110,7 +112,7 @@ class InboxItem:
     quorum: int
     approvals: int
     about: int | None
-    """If an approver asks the requester: the approval."""
+    """The id of the approval about which an approver asks the requester here; `None` for any other question."""
     opened_at: datetime
     closed_at: datetime | None
     due_at: datetime | None
@@ -118,29 +120,30 @@ class InboxItem:
     obstacle: Obstacle
     message: str
     handed_to: str
-    """The person to whom it was handed over; empty if it was not."""
+    """The person to whom the question was handed over; empty if it was not handed to a person."""
     handed_group: str
-    """The group to whom it was handed over."""
+    """The group to which the question was handed over; empty if it was not handed to a group."""
     handed_to_me: bool
     last_actor: str
     last_verdict: str
     acts_for: int | None = None
-    """The person who is away, for whom the reader would decide it as their deputy; `None` if for themselves."""
+    """The id of the person who is away and for whom the reader would decide as a deputy; `None` if the reader would
+    decide for themselves."""
     acts_for_name: str = ""
     not_counted: str = ""
-    """Why the call did not run although people approved it in answer to this question: the reason for which it was
-    asked about again, as a code of `core.words`, or `deny` or `hide`, which a rule did; else empty."""
+    """Why the call did not run although people approved it in answer to this question: a code of `core.words` if people
+    were asked again, `deny` or `hide` if a rule did that to the call; otherwise empty."""
     alike: int = 1
-    """In a list of open questions: how many approvals differ from this one in arguments only, itself among them."""
+    """In a list of open questions: how many approvals are alike, this one included: they differ in arguments only."""
 
     @property
     def folded(self) -> bool:
-        """Whether a list shows this one alone of those that are alike."""
+        """Whether a list shows this approval in place of all that are alike."""
         return self.alike >= FOLD
 
     @property
     def mine(self) -> bool:
-        """Whether the person may answer it, and has not decided yet."""
+        """Whether the person who reads the question may answer it, and has not decided yet."""
         return self.obstacle is Obstacle.NONE
 
     @property
@@ -181,7 +184,7 @@ class InboxItem:
 
     @property
     def edited(self) -> dict[str, Any] | None:
-        """What people are asked to approve instead of the client's arguments (`domain.tasks.edits`); else `None`."""
+        """The edited arguments that people are asked to approve (`domain.tasks.edits`); `None` if nobody edited any."""
         found = self.params.get("edited") if self.kind is QuestionKind.APPROVAL else None
         return found if isinstance(found, dict) else None
 
@@ -217,26 +220,27 @@ class InboxFilter:
 
     tool: str = ""
     client: str = ""
-    """Its name."""
+    """The client's name."""
     kind: str = ""
     risk: str = ""
-    """Of approvals, the risk that the rule names."""
+    """The risk that the rule of an approval names."""
     group: str = ""
     """The group that is asked."""
     age: str = ""
-    """How long ago it was asked: a key of `AGES`."""
+    """How long ago the question was asked: a key of `AGES`."""
     conversation: str = ""
-    """The public id of a call: those of its session count, or without sessions those of its trace."""
+    """The public id of a call. Only questions of calls of its session are wanted, or of its trace if it has no
+    session."""
     words: tuple[str, ...] = ()
-    """Each must stand in the call: in its id, tool, server, client, group, in what is asked, or within the first
-    `calls.BEGINNING` characters of its arguments. Case does not matter."""
+    """Words that must all be found in the question and its call: in the call's id, tool, server or client, in the
+    group, in what is asked, or within the first `calls.BEGINNING` characters of the arguments. Case does not matter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """How much is open and for a person to do: questions that wait for them (`mine`), approvals that they may give
-    (`approvals`, with those that they handed over), and approvals that they may not give because they changed the
-    rules, or somebody's rights, after the call was made (`governed`)."""
+    """Numbers of open questions, for one person. `mine`: questions that wait for the person. `approvals`: approvals
+    that they may give, also those that they handed over. `governed`: approvals that they may not give, because they
+    changed the rules or somebody's rights after the call was made."""
 
     mine: int
     approvals: int
@@ -248,9 +252,9 @@ class Sort(StrEnum):
 
     OLDEST = "oldest"
     DUE = "due"
-    """Those that are due soonest first."""
+    """The questions whose time ends soonest come first."""
     RISK = "risk"
-    """The highest risk first."""
+    """The highest risk comes first."""
     NEWEST = "newest"
 
 
@@ -258,7 +262,7 @@ EVERYTHING: Final = InboxFilter()
 AGES: Final[Mapping[str, tuple[float, float]]] = MappingProxyType(
     {"": (0.0, 0.0), "1h": (0.0, 3_600.0), "over-1h": (3_600.0, 0.0), "over-1d": (86_400.0, 0.0)}
 )
-"""For each age of a filter, at least and at most how many seconds ago a question was asked; 0 stands for no bound."""
+"""For each age of a filter, the least and the most seconds since a question was asked. 0 stands for no bound."""
 
 _READ = {"asked": foreign, "arguments": calls.begun}
 _OTHERS = statements.one("others_of_conversation", int)
@@ -273,12 +277,12 @@ _VOTES = statements.many("question_votes", Vote)
 
 
 def waiting(person: Person) -> Waiting:
-    """How many questions wait for the person."""
+    """How many questions are open for the person."""
     return _WAITING(**reader(person))
 
 
 def mine_of(person: Person, task_id: int) -> frozenset[int]:
-    """The questions of the task that wait for the person."""
+    """The ids of the questions of the task that wait for the person."""
     return frozenset(_MINE_OF_TASK(**reader(person), task=task_id))
 
 
@@ -291,24 +295,25 @@ def questions(
     after: int = 0,
     limit: int = SHOWN,
 ) -> tuple[InboxItem, ...]:
-    """The questions in a queue: `mine` or `all` open ones of the tenant in the order `sort`, or the last `decided`, the
-    newest first, which no filter narrows. Of open approvals that are alike, from `FOLD` on, only the first is there.
-    `after`: only those that come after this question."""
+    """The questions in a queue. `mine` are the open questions that wait for the person, `all` those of the tenant, both
+    in the order `sort`. `decided` are the closed ones, newest first; `wanted` and `sort` do not apply to it. If `FOLD`
+    or more open approvals are alike, only the first of them is returned. `after`: the id of a question; only those
+    behind it are returned, or all if it is 0."""
     if queue == "decided":
         return tuple(_DECIDED(**reader(person), arguments=calls.BEGINNING, most=limit, after=after))
     return _open(person, queue, wanted, sort, after=after, limit=limit, fold=FOLD)
 
 
 def others_of_conversation(task_id: int) -> int:
-    """How many other calls of the task's conversation wait for somebody."""
+    """How many other calls of the task's conversation wait for an answer."""
     return _OTHERS(task=task_id)
 
 
 def following(
     person: Person, queue: str, *, wanted: InboxFilter = EVERYTHING, sort: Sort = Sort.OLDEST, after: int
 ) -> InboxItem | None:
-    """The question that comes after this one in a queue of open questions, in which nothing is folded; after the last
-    one, the first. `None` if the queue is empty."""
+    """The question that comes after the question `after` in a queue of open questions, where approvals that are alike
+    are not folded. After the last question comes the first. `None` if the queue is empty."""
     for start in (after, 0):
         if found := _open(person, queue, wanted, sort, after=start, limit=1, fold=_UNFOLDED):
             return found[0]
@@ -316,10 +321,11 @@ def following(
 
 
 def alike(person: Person, question_id: int, *, limit: int = SHOWN) -> tuple[InboxItem, ...]:
-    """The approvals that wait for the person and differ from this one in arguments only, itself among them, the oldest
-    first: same client, tool and definition, asked by the same rule in the same version, with the same group and quorum.
-    Empty if this one does not wait for the person, or is decided by itself: a critical call, one with a preview, with
-    edited arguments, with answers that came along, or with long arguments, and one that is asked again."""
+    """The approvals that wait for the person and differ from the approval `question_id` in arguments only, itself
+    included, oldest first. They have the same client, tool and definition, and were asked for by the same rule in the
+    same version, with the same group and quorum. Empty if that approval does not wait for the person, or has to be
+    decided by itself: for a critical call; for a call with a preview, a second factor, edited arguments, answers that
+    came along, or long arguments; and if people are asked again."""
     return tuple(_ALIKE(**reader(person), arguments=calls.BEGINNING, most=limit, question=question_id))
 
 
@@ -349,12 +355,13 @@ def _open(
 
 
 def question(person: Person, question_id: int) -> InboxItem | None:
-    """One question of the person's tenant, open or not."""
+    """A question of the person's tenant, open or not; `None` if the tenant has none of this id."""
     return _ONE(**reader(person), arguments=_ALL_OF_IT, question=question_id)
 
 
 def question_for_shell(tenant_id: int, question_id: int) -> InboxItem | None:
-    """One question of the tenant, open or not, for a shell, which has no role and no groups."""
+    """A question of the tenant, open or not, as a shell reads it, which has no role and no groups. `None` if the tenant
+    has none of this id."""
     reader: dict[str, Any] = {"tenant": tenant_id, "user": None, "groups": [], "approve": True, "manage": True}
     return _ONE(**reader, arguments=_ALL_OF_IT, question=question_id)
 
@@ -370,7 +377,7 @@ def votes(question_id: int) -> tuple[Vote, ...]:
 
 
 def reader(person: Person) -> dict[str, object]:
-    """The person, as the statements take whoever reads questions."""
+    """The person who reads questions, as parameters of the statements."""
     return {
         "tenant": person.tenant_id,
         "user": person.user_id,

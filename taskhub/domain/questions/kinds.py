@@ -23,18 +23,19 @@ class Kind:
     """The properties of a kind of question. `params` are always those of its `method`."""
 
     method: str | None
-    """The MCP method with which a server asks such a question, and a client is asked it; `None` for a kind that the hub
-    asks people only."""
+    """The MCP method by which a server asks a question of this kind, and by which the hub asks a client; `None` for a
+    kind that only people are asked."""
     check: Callable[[Object, Object], Object]
-    """The answer (the second argument) reduced to what was asked for. Raises `Invalid` naming the field."""
+    """The answer (the second argument) reduced to what was asked for. Raises `Invalid`, which names the wrong field."""
     can_answer: Callable[[Object, Object], bool] = lambda capabilities, params: False
-    """Whether a client with these capabilities may be asked."""
+    """Whether a client with these capabilities may be asked a question with these params."""
     needs: Callable[[Object], Object] = lambda params: {}
-    """The capabilities that a client must declare to be asked, as it would declare them."""
+    """The capabilities that a client must declare to be asked a question with these params, in the form that the client
+    declares them."""
     problem: Callable[[Object], str] = lambda params: ""
     """Why a question of this kind cannot be asked, as text for people; empty if it can."""
     refusable: bool = False
-    """Whether an answer has an `action`, by which the question can be declined or cancelled."""
+    """Whether an answer has the field `action`, which says whether the question is accepted, declined or cancelled."""
     permission: str = "question.answer"
     """The permission that a person needs to answer it; see `core.permissions`."""
 
@@ -50,7 +51,8 @@ def _can_elicit(capabilities: Object, params: Object) -> bool:
 
 
 def modes_of(capabilities: Object) -> frozenset[str] | None:
-    """The modes of elicitation that a client with these capabilities can serve; `None` for none at all."""
+    """The modes of elicitation that a client with these capabilities can serve; `None` if it serves no elicitation at
+    all."""
     if not isinstance(capabilities.get("elicitation"), dict):
         return None
     return frozenset(mode for mode in ("form", "url") if _can_elicit(capabilities, {"mode": mode}))
@@ -128,10 +130,10 @@ KINDS: Final[Mapping[QuestionKind, Kind]] = MappingProxyType(
 METHODS: Final[Mapping[QuestionKind, str]] = MappingProxyType(
     {kind: facts.method for kind, facts in KINDS.items() if facts.method is not None}
 )
-"""The methods of the kinds that a server asks and a client can answer, by kind."""
+"""The MCP method of each kind of question that a server asks and a client can answer."""
 
 BY_METHOD: Final[Mapping[str, QuestionKind]] = MappingProxyType({method: kind for kind, method in METHODS.items()})
-"""The kinds, by their methods."""
+"""The kind of question of each MCP method."""
 
 
 def can_answer(capabilities: Object, kind: QuestionKind, params: Object) -> bool:
@@ -140,21 +142,22 @@ def can_answer(capabilities: Object, kind: QuestionKind, params: Object) -> bool
 
 
 def audience_for(capabilities: Object, kind: QuestionKind, params: Object, policy: Audience | None) -> Audience:
-    """The audience of a question: as the policy says, but without the client if it cannot answer."""
+    """Who may answer a question: as the policy says, or people and clients if it says nothing; only people if the
+    client cannot answer."""
     if not can_answer(capabilities, kind, params):
         return Audience.OPERATOR
     return policy or Audience.EITHER
 
 
 def model_may_answer(kind: QuestionKind, params: Object, policy: Audience | None) -> bool:
-    """Whether a question that the client cannot be asked may go to its model, to be answered with the hub's own tool:
-    a form, where the policy leaves it to the client alone. With any other policy a person is asked, who knows more than
-    a model guesses."""
+    """Whether a question that the client cannot be asked may go to the client's model, which answers with the hub's own
+    tool. A form may if the policy leaves it to the client alone. With any other policy people are asked, who know more
+    than a model guesses."""
     return policy is Audience.CLIENT and kind is QuestionKind.ELICITATION and params.get("mode") != "url"
 
 
 def question_problem(kind: QuestionKind, params: Object) -> str:
-    """Why this question cannot be asked, as text for people; empty when it can."""
+    """Why this question cannot be asked, as text for people; empty if it can."""
     if why := unfit(params):
         return f"the tool asked something that nobody can be shown: {why}"
     return KINDS[kind].problem(params)
@@ -163,7 +166,8 @@ def question_problem(kind: QuestionKind, params: Object) -> str:
 def checked_response(kind: QuestionKind, params: Object, response: Any) -> Object:
     """A client's or operator's answer to a question, reduced to what was asked for.
 
-    Extra properties of a form are dropped: clients send them. Raises `Invalid` naming the field.
+    Properties that a form did not ask for are dropped, since clients send them. Raises `Invalid`, which names the wrong
+    field.
     """
     if not isinstance(response, dict):
         raise Invalid("An answer is an object.")
@@ -171,5 +175,6 @@ def checked_response(kind: QuestionKind, params: Object, response: Any) -> Objec
 
 
 def verdict_of(kind: QuestionKind, response: Object) -> str:
-    """The verdict of a checked answer, for events and pages: its `action`, or `answer` for kinds without one."""
+    """The verdict of a checked answer, for events and pages: the value of its field `action` (`accept`, `decline` or
+    `cancel`), or the word `answer` for kinds whose answers have no such field."""
     return str(response["action"]) if KINDS[kind].refusable else "answer"

@@ -1,4 +1,4 @@
-"""News: what reached a person in the console, and how far they have read it.
+"""News: what happened to questions that concern a person, and how much of it they have read in the console.
 
 Nothing is written when something happens: news are read from the newest events of the log, for the person who looks.
 """
@@ -24,22 +24,23 @@ from taskhub.store import statements
 SHOWN: Final = 20
 """The most news that a person is shown."""
 LOOKED_AT: Final = 80
-"""Events of each kind that are looked at, the newest of the tenant: of older ones no news is shown."""
+"""How many events of each kind are looked at: the newest of the tenant. Older events never become news."""
 DAYS: Final = 30
-"""How old news may be."""
+"""How many days old news may be."""
 DAY_SECONDS: Final = 86_400
-"""How long a list of news can be marked as read."""
+"""Seconds for which a list of news that was shown can be marked as read."""
 _PURPOSE: Final = "news"
 
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What happened last to a question, as it concerns the person who reads it. `stuck`: the person is an administrator
-    and fewer people can decide it than have to. `below` and `still_open`: what could be seen when this was read."""
+    """The last event of a question, as it concerns the person who reads it. `stuck`: the person is an administrator,
+    and fewer people can decide the question than have to. `below` and `still_open` say which transactions the list had
+    seen, so that exactly these can be marked as read."""
 
     id: int
     action: str
-    """Of the event: `question.asked`, `question.reminded`, `question.handed.over`, `question.commented`,
+    """The action of the event: `question.asked`, `question.reminded`, `question.handed.over`, `question.commented`,
     `question.undone` or `question.answered.back`."""
     at: datetime
     actor: str
@@ -55,7 +56,7 @@ class News:
     arguments: dict[str, Any]
     group: str
     about: int | None
-    """If an approver asks the requester: the approval."""
+    """The id of the approval about which an approver asks the requester here; `None` for any other question."""
     below: int
     still_open: list[int]
 
@@ -71,7 +72,7 @@ class News:
 
     @property
     def escalated(self) -> bool:
-        """Whether it came to this group since nobody of another had decided in time."""
+        """Whether the approval came to this group because another group did not decide in time."""
         return self.action == "question.asked" and self.asking.escalated_from is not None
 
     @property
@@ -88,12 +89,12 @@ _READ = statements.rowcount("read_news")
 
 
 def news(person: Person, *, most: int = SHOWN + 1) -> tuple[News, ...]:
-    """What reached the person, the newest first, `most` at most: each question once, by what happened to it last.
+    """News for the person, newest first, at most `most`: each question once, with its last event.
 
-    That is: what waits for them and was asked, escalated to their group, reminded of or handed over to them; comments
-    of others on what waits for them or they took part in; decisions that others undid of such; replies to what they
-    asked the requester; and for administrators, approvals that too few people can decide. What is no longer open is
-    left out, except comments and what was undone.
+    These are: questions that wait for the person and were asked, escalated to their group, or handed over to them, or
+    of which people were reminded; comments by others, and decisions that others undid, on questions that wait for the
+    person or in which they took part; replies to what they asked a requester; and for administrators, approvals that
+    too few people can decide. Closed questions are left out, except for comments and undone decisions.
     """
     found = _NEWS(
         **reader(person),
@@ -108,17 +109,19 @@ def news(person: Person, *, most: int = SHOWN + 1) -> tuple[News, ...]:
 
 
 def mark_read(tenant_id: int, user_id: int, *, below: int, still_open: Sequence[int]) -> None:
-    """Store that the person has read what could be seen then. An older list than the last one changes nothing."""
+    """Store that the person has read the list of news with this `below` and `still_open` (`News`). A list older than
+    the last one that was stored changes nothing."""
     _READ(tenant=tenant_id, user=user_id, below=below, still_open=list(still_open))
 
 
 def until_token(user_id: int, *, below: int, still_open: Sequence[int]) -> str:
-    """A signed string that says how far a list of news goes, for `until_of`."""
+    """A signed string that says how far a list of news goes; `until_of` reads it."""
     return Signer(settings.SECRET_KEY.encode()).sign(_PURPOSE, [user_id, below, list(still_open)], seconds=DAY_SECONDS)
 
 
 def until_of(user_id: int, token: str) -> tuple[int, list[int]] | None:
-    """What `until_token` was given for this person; `None` for anything else, or one that is too old."""
+    """`below` and `still_open` from a string that `until_token` made for this person; `None` for any other string, or
+    if it is older than `DAY_SECONDS`."""
     try:
         person, below, still_open = Signer(settings.SECRET_KEY.encode()).verify(_PURPOSE, token)
     except InvalidToken:

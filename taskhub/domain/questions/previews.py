@@ -18,8 +18,8 @@ MAX_KEPT: Final = 65_536
 
 @dataclass(frozen=True, slots=True)
 class ShownPreview:
-    """The preview of an approval as people see it. Until `ended_at` it has not answered, and nobody can approve.
-    `digest` is empty until then."""
+    """The preview of an approval as people see it. While `ended_at` is `None`, the preview has not ended, nobody can
+    approve, and `digest` is empty."""
 
     tool: str
     arguments: str | None
@@ -32,7 +32,7 @@ class ShownPreview:
     problem: str
     digest: str
     changed: bool
-    """Whether people approved the call before, with another preview; `before` is the text of that one."""
+    """Whether people approved the call before with another preview, whose text is `before`."""
     before: str | None
     before_is_error: bool
 
@@ -40,7 +40,7 @@ class ShownPreview:
 @dataclass(frozen=True, slots=True)
 class Answer:
     """The outcome of a preview. `text` is what people read; `None` if there was no answer, and then `problem` says why.
-    `digest`, in hex, is of the whole answer; it is the same for all previews without one."""
+    `digest`, in hex, is of the whole answer; all previews without an answer have the same."""
 
     digest: str
     text: str | None = None
@@ -58,7 +58,7 @@ def shown_preview(question_id: int) -> ShownPreview | None:
 
 
 def failed(why: str) -> Answer:
-    """A preview that did not answer."""
+    """The outcome of a preview that did not answer, for the reason `why`."""
     return Answer(digest=hashlib.sha256(b"no answer").hexdigest(), problem=jsonx.repaired(why)[:1_000])
 
 

@@ -1,4 +1,4 @@
-"""Reads of single questions: the answer to one, and the call that an approval is about."""
+"""Reads of single questions: a question's answer, and the call that an approval is about."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from taskhub.store import statements
 @dataclass(frozen=True, slots=True)
 class _Stored:
     """A question's state and answer. A question in the state `answered` has an answer; any other may have the error
-    that the client sent in its place."""
+    that the client sent in place of an answer."""
 
     state: QuestionState
     response: str | None
@@ -49,9 +49,9 @@ class ApprovedCall:
     by_rule: bool
     """Whether the rule approved the call, because nobody decided in time."""
     of_person: bool
-    """Whether the client is an application that a person signed in, who counts as the requester."""
+    """Whether the client is an application that a person signed in; that person counts as the requester."""
     rerun_by: str
-    """Who ran the call again, as this task; empty for a call of the client itself."""
+    """The person who ran an earlier call again as this task; empty if the client itself made the call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def response_to(task_id: int, key: str) -> dict[str, Any] | None:
 
 
 def replaced_by(question_id: int) -> Replaced | None:
-    """Who changed arguments of the call, so that another approval is asked for; `None` if nobody did."""
+    """The person who changed arguments of the call, so that another approval is asked for; `None` if nobody did."""
     return _REPLACED(question=question_id)
 
 
@@ -109,6 +109,6 @@ _DIGEST = statements.maybe("question_digest", str)
 
 
 def question_digest(question_id: int) -> str:
-    """The SHA-256 in hex of everything that people approve by this question, as it is now: another than when it was
-    asked if the tool or its server has changed. Empty if there is no such question."""
+    """The SHA-256, in hex, of everything that people would approve now by this question. It differs from the digest of
+    when the question was asked if the tool or its server has changed. Empty if there is no such question."""
     return _DIGEST(question=question_id) or ""

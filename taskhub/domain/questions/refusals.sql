@@ -1,9 +1,10 @@
 -- Questions that clients answer with an error.
 
--- Closes a question that the client answered with an error (CH-05). A tool that waits for the answer gets the error in
--- its place. A call that would be made again with the answers fails with it, and so does one whose server runs it as a
--- task of 2026-07-28, which takes nothing but answers. The call goes on waiting if an approver had asked. Returns the
--- outcome: 'answered', 'late' or 'unknown', as in answer().
+-- Closes a question that the client answered with an error (CH-05). If a tool waits for the answer, it gets the error
+-- in place of the answer. If the call would be made again with the answers, it fails with the error. It also fails if
+-- its server runs it as a task of 2026-07-28, because such a task takes only answers. If an approver had asked the
+-- question, the call goes on waiting for the approval. Returns the outcome: 'answered', 'late' or 'unknown', as in
+-- answer().
 CREATE OR REPLACE FUNCTION refuse(p_task bigint, p_key text, p_error text, p_message text, p_who text) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE

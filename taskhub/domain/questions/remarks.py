@@ -13,9 +13,9 @@ from taskhub.domain.changes import change, who
 from taskhub.store import statements
 
 MAX_REMARK: Final = 1_000
-"""Characters of a comment or note."""
+"""Most characters of a comment, or of the note of a handover."""
 MAX_REMARKS: Final = 100
-"""Comments and handovers of a task."""
+"""Most comments and handovers of a task."""
 
 
 class RemarkOutcome(StrEnum):
@@ -28,7 +28,8 @@ class RemarkOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A comment on the question `key` or, if `handed`, that it was handed over to `person` or else to `group`."""
+    """A comment on the question with this `key`; or, if `handed`, its handover to `person`, or to `group` if `person`
+    is empty."""
 
     key: str
     actor: str
@@ -61,7 +62,8 @@ def comment(task_id: int, question_id: int, text: str, *, actor: Actor) -> Remar
 def hand_over(
     task_id: int, question_id: int, note: str, *, person: int | None, group: str, actor: Actor
 ) -> RemarkOutcome:
-    """Hand an open question over to a person, or else to a group: it leaves the queue of `actor`."""
+    """Hand an open question over to a person, or to a group if `person` is `None`. The question leaves the queue of
+    `actor`."""
     return _store(task_id, question_id, note, person, group, handed=True, actor=actor)
 
 

@@ -1,8 +1,8 @@
 -- What people say beside a decision: comments on a question, and to whom it is handed over.
 
--- Adds a comment to a question, as an event, or with p_handed hands it over: to the person p_to, or else to the group
--- p_group. Handed over, it leaves the queue of whoever did that, and everybody may answer it who might before. Returns
--- the outcome: 'done', 'late' (the question is closed) or 'full' (it has p_most remarks).
+-- Adds a comment to a question, as an event. With p_handed, hands the question over to the person p_to, or to the group
+-- p_group if p_to is null. A question that is handed over leaves the queue of whoever did that; who may answer it does
+-- not change. Returns the outcome: 'done', 'late' (the question is closed) or 'full' (the task has p_most remarks).
 CREATE OR REPLACE FUNCTION remark(p_question bigint, p_text text, p_handed boolean, p_to bigint, p_group text,
                                   p_user bigint, p_most int, p_who text)
 RETURNS text LANGUAGE plpgsql AS $$

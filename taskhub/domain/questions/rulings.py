@@ -24,8 +24,8 @@ RULING: Final = "taskhub/ruling"
 @dataclass(frozen=True, slots=True)
 class LostCall:
     """The call of a lost run. `definition`: the tool's present definition. `companion`: the tool that is asked whether
-    the call ran. `checked`: whether the companion is asked. `checked_at`: when it answered, or was given up for the
-    reason `check_problem`. `next_at`: when it is asked next, before that."""
+    the call ran. `checked`: whether the companion is asked. `checked_at`: when the companion answered, or the hub gave
+    up for the reason `check_problem`; until then, `next_at` is when the companion is asked next."""
 
     tool_name: str
     definition: dict[str, Any]
@@ -75,9 +75,9 @@ def unruled(tenant_id: int) -> list[Unruled]:
 
 
 def ruled_result(call: LostCall, *, by: str, reason: str, text: str = "", json_text: str = "") -> dict[str, Any]:
-    """The result of a call that ran, by somebody's ruling. Its content is the tool's answer, as `text` or as JSON; with
-    neither, it says that the answer is not known, and is an error if the tool has an output schema. Raises `Invalid`,
-    naming the field, for a result that the tool cannot have given."""
+    """The result of a call that ran according to a ruling by `by`. Its content is the tool's answer, as `text` or as
+    JSON; with neither, it says that the answer is not known, and is an error if the tool has an output schema. Raises
+    `Invalid`, which names the field, for a result that the tool cannot have given."""
     if len(text.encode()) > MAX_RESULT or len(json_text.encode()) > MAX_RESULT:
         raise Invalid(f"A result has at most {MAX_RESULT:,} bytes.", field="result")
     result: dict[str, Any] = {"content": [{"type": "text", "text": text or json_text}]}

@@ -52,8 +52,8 @@ CASE WHEN q.audience = 'client' THEN 'client'
                            WHERE m.tenant_id = :tenant AND m.user_id = :user)) THEN th_barred(q.id, :user)
      ELSE '' END
 */
--- The obstacle for a person at a question (`inbox.Obstacle`). `inbox_columns` says the same by what it has read of the
--- decisions; nothing else decides it.
+-- The obstacle for a person at a question (`inbox.Obstacle`). `inbox_columns` computes the same obstacle from the
+-- decisions that it reads anyway; no third place does.
 /* fragment: obstacle
 CASE WHEN q.state <> 'open' THEN 'closed'
      WHEN EXISTS (SELECT FROM decision AS d WHERE d.question_id = q.id AND d.user_id = :user) THEN 'decided'
@@ -104,7 +104,7 @@ SELECT count(*) FILTER (WHERE o.obstacle = '' AND o.handed_by_id IS DISTINCT FRO
        count(*) FILTER (WHERE o.obstacle = 'governed') AS governed
 FROM (SELECT q.kind, q.handed_by_id, {obstacle} AS obstacle FROM question AS q
       WHERE q.tenant_id = :tenant AND q.closed_at IS NULL
-      OFFSET 0) AS o; -- else each is computed for every count
+      OFFSET 0) AS o; -- OFFSET 0: otherwise the obstacle would be computed for each of the counts
 
 -- read: mine_of_task(tenant bigint, user bigint, groups text[], approve boolean, manage boolean, task bigint)
 --     -> list[int]
@@ -132,7 +132,8 @@ AND (cardinality(:words) = 0 OR (
     WHERE c.id = t.context_id AND b.id = t.tool_id))
 */
 
--- The place of a question in the order `sort`, and before others of that place the one that was asked earlier.
+-- The number by which questions are ordered for `sort`, smallest first. Statements that use it put the question that
+-- was asked earlier first if two have the same number.
 /* fragment: rank
 CASE :sort WHEN 'newest' THEN -extract(EPOCH FROM q.opened_at)
            WHEN 'due' THEN coalesce(extract(EPOCH FROM q.due_at), 'infinity')
@@ -144,8 +145,9 @@ CASE :sort WHEN 'newest' THEN -extract(EPOCH FROM q.opened_at)
 -- read fresh: inbox_open(tenant bigint, user bigint, groups text[], approve boolean, manage boolean, arguments int,
 --     most int, everything boolean, tool text, client text, kind text, risk text, of_group text, older float8,
 --     newer float8, conversation text, sort text, words text[], after bigint, fold int) -> list[InboxItem]
--- The open questions, or only those that wait for the person, after the question `after` in the order `sort`. Of `fold`
--- approvals or more that are alike only the first. Tasks are left out of the plan where nothing of them is wanted.
+-- The open questions of the tenant, or only those that wait for the person (`everything` is false), in the order
+-- `sort`, from the question behind `after` on. If `fold` or more approvals are alike, only the first of them. If the
+-- filter needs nothing of the tasks, the planner leaves the join with them out.
 SELECT {inbox_columns}, f.alike FROM {inbox}
 JOIN (
     SELECT o.id, o.alike, o.rank FROM (
@@ -165,8 +167,8 @@ JOIN (
 ORDER BY f.rank, q.opened_at, q.id;
 
 -- read fresh: others_of_conversation(task bigint) -> int
--- How many other calls of the task's conversation wait for somebody. In the order of an index as count_open_approvals
--- in domain/tasks.
+-- How many other calls of the task's conversation wait for an answer. ORDER BY makes the planner use the index of live
+-- tasks, as in count_live_tasks in domain/tasks.
 SELECT count(*) FROM (
     SELECT FROM task AS t
     JOIN task AS o
@@ -178,7 +180,7 @@ SELECT count(*) FROM (
 
 -- read fresh: inbox_alike(tenant bigint, user bigint, groups text[], approve boolean, manage boolean, arguments int,
 --     most int, question bigint) -> list[InboxItem]
--- The approvals that wait for the person and are decided together with this one, itself among them.
+-- The approvals that wait for the person and can be decided together with the approval `question`, itself included.
 SELECT {inbox_columns}, count(*) OVER () AS alike FROM {inbox}
 WHERE q.tenant_id = :tenant AND {mine}
   AND q.alike = (SELECT o.alike FROM question AS o WHERE o.id = :question AND o.closed_at IS NULL)
@@ -197,7 +199,7 @@ SELECT {inbox_columns}, 1::bigint AS alike FROM {inbox}
 WHERE q.tenant_id = :tenant AND q.id = :question;
 
 -- read fresh: question_of_task(tenant bigint, task text, key text) -> int | None
--- The task's question of that key, open or closed; where there is none, its newest open one.
+-- The task's question with this key, open or closed; if there is none, its newest open question.
 SELECT q.id FROM question AS q JOIN task AS t ON t.id = q.task_id
 WHERE t.tenant_id = :tenant AND t.public_id = :task AND (q.key = :key OR q.state = 'open')
 ORDER BY q.key = :key DESC, q.id DESC LIMIT 1;
@@ -208,7 +210,7 @@ JOIN event AS e ON e.task_id = q.task_id AND e.action = 'question.edited' AND e.
 WHERE q.id = :question LIMIT 1;
 
 -- read fresh: question_digest(question bigint) -> str | None
--- As `question.call_digest`, but of the call as it is now: another one if its tool or server has changed.
+-- Like `question.call_digest`, but of the call as it is now. The two differ if the tool or its server has changed.
 SELECT encode(th_call_digest(q.task_id, q.params, q."group", q.quorum), 'hex')
 FROM question AS q WHERE q.id = :question;
 
@@ -238,7 +240,7 @@ WHERE q.id = :question AND q.state = 'open' AND u.is_active AND m.role = any(:ro
 ORDER BY u.username;
 
 -- read fresh: blockable(task bigint) -> Blockable
--- Who made the call and of which tool, as conditions of rules name them.
+-- The client that made the call, and the tool that it called, as conditions of rules name them.
 SELECT c.name AS client, c.issuer, c.subject, c.client_id, s.name AS server, o.name AS tool
 FROM task AS t
 JOIN auth_context AS c ON c.id = t.context_id
@@ -251,8 +253,8 @@ SELECT d.actor, d.verdict, d.reason, d.door, d.at, d.second_factor, d.undo_until
 FROM decision AS d WHERE d.question_id = :question ORDER BY d.id;
 
 -- read fresh: approvers_left(question bigint, roles text[]) -> int | None
--- How many people may approve the call and have not, at most as many as are still needed; where it needs a second
--- factor, only those who have one. No row if the question is no open approval.
+-- How many people may approve the call and have not decided, counted up to the quorum. If approving needs a second
+-- factor, only people who have one count. No row if the question is no open approval.
 SELECT th_able_left(q, :roles)
 FROM question AS q WHERE q.id = :question AND q.kind = 'approval' AND q.state = 'open';
 
@@ -334,10 +336,10 @@ ORDER BY q.opened_at, q.id LIMIT :most;
 
 -- read fresh: news_of_person(tenant bigint, user bigint, groups text[], approve boolean, manage boolean, admin boolean,
 --     roles text[], arguments int, each int, most int, days int) -> list[News]
--- What reached a person, the newest first, one row for each question: the newest of it. Of each kind of event the
--- newest `each` of the tenant are looked at, and nothing that is older than so many days. With every row stands what
--- the statement could see, as `read_news` takes it. `stuck`: fewer people can decide it than have to. What a requester
--- answered stands with the approval that it is about.
+-- News for a person, newest first: one row for each question, for its newest event. Of each kind of event, only the
+-- newest `each` of the tenant are looked at, and none older than `days`. Every row repeats which transactions the
+-- statement could see (`below`, `still_open`), for `read_news`. `stuck`: fewer people can decide the question than have
+-- to. The answer of a requester counts as news of the approval that it is about.
 WITH told AS MATERIALIZED (
     SELECT e.id, e.xid, e.action, e.at, e.actor, e.user_id, e.task_id, e.after
     FROM unnest(ARRAY['question.asked', 'question.reminded', 'question.handed.over', 'question.commented',
@@ -357,7 +359,7 @@ reached AS (
         FROM told AS e
         JOIN question AS q ON q.task_id = e.task_id AND q.key = coalesce(e.after ->> 'about', e.after ->> 'key')
         OFFSET 0
-    ) AS q -- else `mine` is computed wherever it is used
+    ) AS q -- OFFSET 0: otherwise `mine` would be computed wherever it is used
     WHERE CASE q.action
           WHEN 'question.handed.over' THEN
               q.mine AND q.user_id <> :user
@@ -419,6 +421,8 @@ SELECT ask_back(:approval, :params, :words, :audience, :person, :user, :most_ope
 SELECT withdraw_asked_back(:question, :user, :who);
 
 -- read fresh: requester(question bigint, roles text[], listed boolean) -> Requester
+-- `roles`: the roles that may answer in the inbox; `listed`: whether clients see the hub's own tools, if nothing else
+-- is set for this client.
 SELECT coalesce(t.client_capabilities, '{}') AS capabilities, t.revision = 'approvals' AS decides_only,
        coalesce(t.decided -> 'scopes' ? 'tasks:answer', true) AS may_answer,
        NOT t.handle AND coalesce(e.ended_at IS NOT NULL, false) AS session_over,
@@ -454,8 +458,8 @@ WHERE q.task_id = :task AND q.about_id IS NOT NULL
 ORDER BY q.id;
 
 -- read fresh: waiting_alongside(task bigint, most int) -> list[int]
--- The open approvals of other calls of the same tool by the same client. In the order of an index as
--- count_open_approvals in domain/tasks.
+-- The open approvals of other calls of the same tool by the same client. ORDER BY makes the planner use the index of
+-- live tasks, as in count_live_tasks in domain/tasks.
 SELECT w.id FROM (
     SELECT o.id FROM task AS t
     JOIN task AS o

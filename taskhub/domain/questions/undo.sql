@@ -1,9 +1,10 @@
 -- Decisions on approvals that are undone, and what follows from those that were not.
 
 -- Takes back this person's decision on an approval, which they may do for some seconds (answer): the question is open
--- again as it was before, in its own time, and the log keeps both. Returns the outcome: 'undone', 'late' (the time is
--- over, a worker has the task, it has ended, or somebody else has decided since) or 'unknown' (the person has not
--- decided it). A claim and this function lock the task: either the call runs, or the decision is undone.
+-- again as it was before, and its time ends when it would have ended. The log keeps the decision and the undo. Returns
+-- the outcome: 'undone', 'late' (the time for this is over, a worker has the task, the task has ended, or somebody else
+-- has decided since) or 'unknown' (the person has not decided the question). A claim and this function lock the task:
+-- either the call runs, or the decision is undone.
 CREATE OR REPLACE FUNCTION undo_decision(p_question bigint, p_user bigint, p_who text) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -6,10 +6,10 @@ CREATE OR REPLACE FUNCTION th_voted(asked bigint, person bigint) RETURNS boolean
                    WHERE d.question_id = asked AND (d.user_id = person OR d.for_user_id = person))
 $$;
 
--- Whether `person` may decide an approval for `absent`, who is away and has named them: if `absent` might decide it by
--- role and group and has not. What bars `absent` (th_barred) bars their deputy too. So does having been named after the
--- call was made by somebody who made it, or ran it again, whatever the rule says of requesters. What `person` may by
--- their own role, and what bars them, is looked at elsewhere.
+-- Whether `person` may decide an approval for `absent`, who is away and has named `person` as deputy. `absent` has to
+-- have the role and the group for the approval, and must not have decided it. What bars `absent` (th_barred) bars the
+-- deputy too. If `absent` made the call or ran it again, and named the deputy after that, the deputy is barred as well,
+-- whatever the rule says of requesters. The role of `person`, and what bars that person, are checked elsewhere.
 CREATE OR REPLACE FUNCTION th_stands_in(asked bigint, person bigint, absent bigint) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT EXISTS (
@@ -29,8 +29,9 @@ LANGUAGE sql STABLE AS $$
                          AND e.user_id = absent))))
 $$;
 
--- For whom the person would decide the question as a deputy: for whom it was handed over to, else for one in the group
--- that is asked, to which the person does not belong. Null if they decide it for themselves, or not at all.
+-- The person for whom `person` would decide the question as a deputy: the one to whom it was handed over; otherwise
+-- somebody in the group that is asked, if `person` is not in that group. Null if `person` decides for themselves, or
+-- may not decide.
 CREATE OR REPLACE FUNCTION th_acts_for(asked bigint, person bigint) RETURNS bigint LANGUAGE sql STABLE AS $$
     SELECT p.user_id FROM question q
     JOIN membership d ON d.tenant_id = q.tenant_id AND d.user_id = person
@@ -61,14 +62,15 @@ CREATE OR REPLACE FUNCTION th_able_left(asked question, roles text[]) RETURNS bi
     ) able
 $$;
 
--- Whether fewer people of these roles can approve the call than still have to; not of what is no open approval.
+-- Whether fewer people of these roles can approve the call than still have to. False for a question that is no open
+-- approval.
 CREATE OR REPLACE FUNCTION th_undecidable(asked question, roles text[]) RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT asked.kind = 'approval' AND asked.closed_at IS NULL AND th_able_left(asked, roles) + (
         SELECT count(*) FROM decision d WHERE d.question_id = asked.id AND d.verdict = 'approve') < asked.quorum
 $$;
 
--- th_stands_in, with a lock until the transaction ends: either the person comes back first, or the decision was made
--- before. True without `absent`, who decides for themselves.
+-- As th_stands_in, but locks the absence until the transaction ends: the person who is away comes back either before
+-- the decision, which is refused then, or after it. If `absent` is null, `person` decides for themselves: true.
 CREATE OR REPLACE FUNCTION th_as_deputy(asked bigint, person bigint, absent bigint) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -81,8 +83,9 @@ BEGIN
 END $$;
 
 -- Whether enough of the people who approved the call may still approve it: by their role, and by their group if one was
--- asked. Of a deputy, the role is looked at, and role and group of the person for whom they approved: it counts after
--- the absence too. True also if the rule itself let the call run, because nobody decided in time (th_decide_undecided).
+-- asked. If a deputy approved, the deputy needs the role, and the person for whom they approved needs role and group.
+-- That approval counts even after the absence. True also if the rule itself let the call run, because nobody decided in
+-- time (th_decide_undecided).
 CREATE OR REPLACE FUNCTION th_still_approved(asked question) RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT count(*) FILTER (WHERE d.verdict = 'approve') >= asked.quorum
         OR count(*) FILTER (WHERE d.verdict = 'allow') > 0

@@ -23,7 +23,8 @@ BEGIN
     RETURN '';
 END $$;
 
--- Claims waiting requests for the worker, oldest first: of each server in p_servers, at most its number in p_free.
+-- Claims waiting requests for the worker, oldest first: for each server in p_servers, at most as many as its entry in
+-- p_free says.
 CREATE OR REPLACE FUNCTION claim_relays(p_worker text, p_servers bigint[], p_free int[])
 RETURNS TABLE (id bigint, server_id bigint, server_name text, method text, params text, capabilities text,
                seconds float8, context_id bigint)
@@ -85,8 +86,8 @@ BEGIN
     RETURN fresh;
 END $$;
 
--- Marks resources as followed, since the server has agreed to notify of their changes, and wakes the streams that
--- waited for that. Returns the number of these streams.
+-- Marks resources as followed, because the server has agreed to notify of their changes, and wakes the streams that
+-- waited for this. Returns the number of these streams.
 CREATE OR REPLACE FUNCTION mark_followed(p_server bigint, p_uris text[]) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
     holders text[];

@@ -21,7 +21,8 @@ _MARK = statements.none("mark_followed")
 
 
 def follow(holder: str, wanted: Collection[tuple[int, str]]) -> None:
-    """Record, or renew, that the stream `holder` wants to hear of these resources (server id, uri)."""
+    """Record, or renew, that the stream `holder` wants to be notified of changes of the resources `wanted`, as (server
+    id, uri)."""
     servers, uris = [server for server, _ in wanted], [uri for _, uri in wanted]
     _FOLLOW(holder=holder, servers=servers, uris=uris, seconds=INTEREST_SECONDS)
 

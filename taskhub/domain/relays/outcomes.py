@@ -12,8 +12,8 @@ COMPLETE: Final = "completion/complete"
 
 @dataclass(frozen=True, slots=True)
 class NewRelay:
-    """A request for `domain.relays.writes.add_relay`. `params` are the params of the MCP method as the server gets
-    them, with its own names; `capabilities` are what the caller declared."""
+    """A request for `domain.relays.writes.add_relay`. `params`: the params of the MCP method as the server gets them,
+    with the server's own names. `capabilities`: what the caller declared."""
 
     id: int
     context_id: int
@@ -40,7 +40,7 @@ class RelayClaim:
 @dataclass(frozen=True, slots=True)
 class Answered:
     """The server's result as it came, without `resultType`, `ttlMs` and `cacheScope`, which depend on the revision.
-    `ttl_ms` is how long the server lets it be cached, if it said so."""
+    `ttl_ms`: the milliseconds for which the server lets the result be cached; `None` if it did not say."""
 
     result: dict[str, Any]
     ttl_ms: int | None = None
@@ -48,8 +48,8 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class NeedsInput:
-    """The server needs answers first. `requests` maps each key to a method with its params; the client then makes the
-    same request again, with the answers and `state`."""
+    """The server needs answers first. `requests`: by key, a method with its params. The client answers them, and then
+    makes the same request again, with the answers and `state`."""
 
     requests: dict[str, dict[str, Any]]
     state: str | None
@@ -57,7 +57,7 @@ class NeedsInput:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The server's JSON-RPC error as it came, or ours when there was no answer."""
+    """The server's JSON-RPC error as it came, or an error of the hub if there was no answer."""
 
     code: int
     message: str

@@ -38,8 +38,8 @@ _SWEEP_INTERESTS = statements.rowcount("sweep_interests")
 
 
 def add_relay(new: NewRelay, *, seconds: float = RELAY_SECONDS) -> None:
-    """Hand a request to the workers. Raises `Unavailable` when no worker lives, `LimitReached` when
-    the client has `CONTEXT_RELAYS` under way."""
+    """Hand a request to the workers. Raises `Unavailable` if no worker is alive, `LimitReached` if the client has
+    `CONTEXT_RELAYS` requests under way."""
     params = jsonx.encode(jsonx.repaired(new.params)).decode()
     capabilities = jsonx.encode(jsonx.repaired(new.capabilities)).decode()
     refusal = _ADD(
@@ -59,18 +59,19 @@ def add_relay(new: NewRelay, *, seconds: float = RELAY_SECONDS) -> None:
 
 
 def take_outcome(relay_id: int) -> tuple[bool, RelayOutcome | None]:
-    """Whether the request still exists, and its outcome, `None` while it has none. Deletes a request that has one."""
+    """Whether the request still exists, and its outcome; `None` while it has none. A request that has an outcome is
+    deleted."""
     taken = _TAKE(relay=relay_id)
     return taken.known, None if taken.outcome is None else decoded(json.loads(taken.outcome))
 
 
 def drop_relay(relay_id: int) -> None:
-    """Delete the request, since its caller has left, and notify its worker, which may stop."""
+    """Delete the request because its caller has left, and notify the request's worker, which may stop."""
     _DROP(relay=relay_id, channel=HINT_CHANNEL, hint=encode(RelayDropped(relay_id)))
 
 
 def claim_relays(*, worker: str, free: Mapping[int, int]) -> list[RelayClaim]:
-    """Claim waiting requests for the worker, oldest first. `free` maps a server id to the most requests to claim."""
+    """Claim waiting requests for the worker, oldest first. `free`: by server id, how many requests to claim at most."""
     return _CLAIM(worker=worker, servers=list(free.keys()), free=list(free.values()))
 
 
@@ -81,5 +82,6 @@ def finish_relay(relay_id: int, outcome: RelayOutcome, *, worker: str) -> bool:
 
 
 def sweep_relays() -> int:
-    """Delete requests that are long past their deadline, and expired interests. Returns how many rows."""
+    """Delete requests that are long past their deadline, and interests that have expired. Returns how many rows were
+    deleted."""
     return _SWEEP() + _SWEEP_INTERESTS()

@@ -1,5 +1,6 @@
-"""Rules: a tenant's ordered list of them, in versions, which says what clients see and what becomes of their calls.
+"""Rules: each tenant has an ordered list of them, in versions. They say what clients see and what becomes of their
+calls.
 
-A condition is in doubt for an argument that a tool could take for the condition's value, such as in another spelling. A
-rule in doubt matches, unless it allows.
+A condition is in doubt if a tool could take the argument for the condition's value, such as a text in another spelling.
+A rule that is in doubt matches, unless it allows.
 """

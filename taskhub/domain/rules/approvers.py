@@ -15,13 +15,13 @@ _ENDS: Final = {Otherwise.DENY: "is then denied", Otherwise.ALLOW: "then runs wi
 @dataclass(frozen=True, slots=True)
 class TooFew:
     """A rule that needs more approvals than people may give. `there`: how many people may approve. `later`: whether
-    this is about the group that is asked if nobody decides, and not the rule's own."""
+    this is about the group that is asked if nobody decides in time, not about the rule's own group."""
 
     rule: Rule
     there: int
     later: bool = False
     with_factor: bool = False
-    """Whether `there` counts those of them alone who have a second factor, since the rule wants one."""
+    """Whether `there` counts only people who have a second factor, because the rule wants one."""
 
     @property
     def words(self) -> str:
@@ -46,9 +46,9 @@ class TooFew:
 
 
 def too_few(rules: Sequence[Rule], there: Mapping[str, int], with_factor: Mapping[str, int]) -> list[TooFew]:
-    """The rules of the list that ask too few people, also those on trial or off. `there`: the number of people who may
-    approve, by group, and of all of them under the empty name; a group without such people may be left out.
-    `with_factor`: the same, of those who have a second factor."""
+    """The rules of the list that ask too few people, also rules on trial or off. `there`: how many people may approve,
+    by the name of their group, and under the empty name how many in all; a group in which nobody may approve can be
+    left out. `with_factor`: the same numbers, but only of people who have a second factor."""
     found = []
     for rule in rules:
         if rule.then is not Then.ASK:
@@ -58,7 +58,7 @@ def too_few(rules: Sequence[Rule], there: Mapping[str, int], with_factor: Mappin
             if later and not group:
                 continue
             count = there.get(group, 0)
-            # Where too few may approve anyway, that is said, and not what besides they lack.
+            # If too few may approve anyway, this is reported, and not that they lack second factors.
             lacking = rule.second_factor and count >= needed
             if lacking:
                 count = with_factor.get(group, 0)

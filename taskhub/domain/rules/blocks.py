@@ -16,20 +16,20 @@ from taskhub.domain.rules.reads import present
 from taskhub.store import statements
 
 BLOCKED: Final = "People have blocked this tool for you until "
-"""How the words of such a rule begin, for the agent."""
+"""The beginning of the words of a block, which the agent reads."""
 _OVER: Final = "The time of its blocks is over"
 _UNTIL: Final = re.compile(r'.* && time < timestamp\("(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)"\)', re.DOTALL)
 _TENANTS = statements.many("tenants_with_blocks", int)
 
 
 def until_words(until: datetime) -> str:
-    """The words of the rule of a block, for the agent."""
+    """The words of a block that ends at `until`, which the agent reads."""
     return f"{BLOCKED}{until:%Y-%m-%d %H:%M} UTC."
 
 
 def blocked_until(rule: Rule) -> datetime | None:
-    """Until when this rule blocks a tool for a client; `None` for any other rule, also for one that people have made
-    out of a block."""
+    """Until when this rule blocks a tool for a client; `None` if the rule is no block, or is one that people have
+    changed into another rule."""
     found = _UNTIL.fullmatch(rule.when) if rule.then is Then.DENY else None
     if found is None:
         return None
@@ -53,8 +53,8 @@ def without_ended(rules: Sequence[Rule], now: datetime) -> tuple[Rule, ...]:
 
 
 def remove_ended(actor: Actor) -> int:
-    """Remove blocks whose time is over from the lists of all tenants; they match nothing any more. Returns of how many.
-    Where somebody saves the rules at the same moment, they stay until the next time."""
+    """Remove blocks whose time is over from the rules of all tenants; they match nothing any more. Returns from how
+    many lists. If somebody saves a tenant's rules at the same moment, that tenant's blocks stay until the next time."""
     changed, now = 0, datetime.now(UTC)
     for tenant_id in _TENANTS(words=BLOCKED):
         listed = present(tenant_id)

@@ -1,6 +1,6 @@
 """A tenant's bypass: begins it, ends it, and records that its time was over.
 
-A bypass ends at its time by the database's clock, whether or not a worker runs: `close_overdue` only records that.
+A bypass ends at its time by the database's clock, whether or not a worker runs: `close_overdue` only records the end.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from taskhub.store.models import Bypass as Bypasses
 from taskhub.store.models import Server
 
 LISTED: Final = 20
-"""Bypasses that the page lists: the newest."""
+"""Most bypasses that the page lists."""
 _CLOCK: Final = Actor(name="bypass", door=Door.POLICY)
 
 
@@ -43,7 +43,7 @@ class PastBypass:
 
 
 class Overdue(NamedTuple):
-    """A bypass whose time was over."""
+    """A bypass whose time was over, and whose end has just been recorded."""
 
     id: int
     tenant_id: int
@@ -67,11 +67,11 @@ def bypasses(tenant_id: int) -> list[PastBypass]:
 
 
 def begin_bypass(tenant_id: int, *, minutes: int, reason: str, server_id: int | None = None, actor: Actor) -> Bypass:
-    """For so many minutes, let calls pass that people would be asked about: all, or those of the server `server_id`.
-    Whoever begins a bypass does not decide on earlier calls, like whoever saves rules.
+    """For `minutes` minutes, let calls pass that people would be asked about: calls to all servers, or to the server
+    `server_id`. The person who begins a bypass may not decide on calls that were made before, as after saving rules.
 
-    Raises `Invalid` naming the field, `NotFound` for a server that the tenant does not have, or `Refused` if a bypass
-    is in force.
+    Raises `Invalid`, which names the field, `NotFound` for a server that the tenant does not have, or `Refused` if a
+    bypass is in force.
     """
     reason, minutes = checked_reason(reason), checked_minutes(minutes)
     with transaction.atomic():

@@ -24,11 +24,12 @@ _GOVERNED = statements.none("note_governed")
 
 def save_rules(tenant_id: int, rules: Sequence[Rule], *, expected: int, reason: str = "", actor: Actor) -> RuleList:
     """Save the tenant's rules, for future calls; returns the list that is in force. If nothing differs, there is no new
-    version. `expected` is the version that the person was shown. Whoever saves them does not decide on earlier calls.
+    version. `expected` is the version that the person was shown. A person who saves rules may not decide on calls that
+    were made before.
 
-    Raises `Invalid` naming the field (`core.rules.check_rules`, `decisions.check_expressions`,
-    `sentences.check_sentences`), or `Refused` if the rules have changed since `expected`: of two who save at once, one
-    is refused.
+    Raises `Invalid`, which names the field (`core.rules.check_rules`, `decisions.check_expressions`,
+    `sentences.check_sentences`), or `Refused` if the rules have changed since `expected`: if two people save at once,
+    one of them is refused.
     """
     check_rules(rules)
     check_expressions(rules)
@@ -76,8 +77,8 @@ def save_rules(tenant_id: int, rules: Sequence[Rule], *, expected: int, reason: 
 
 
 def note_governed(tenant_id: int, actor: Actor) -> None:
-    """Note that the actor changed the rules, or somebody's rights: they do not decide on calls that were made before
-    (`th_barred`)."""
+    """Note that the actor changed the rules, or somebody's rights: the actor may not decide on calls that were made
+    before (`th_barred`)."""
     if actor.user_id is not None:
         _GOVERNED(tenant=tenant_id, user=actor.user_id)
 

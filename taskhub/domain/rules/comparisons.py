@@ -1,4 +1,4 @@
-"""Comparisons in the expressions of rules. Each returns `None` in doubt, which expressions take for an error."""
+"""Comparisons in the expressions of rules. Each returns `None` if it is in doubt, which CEL then treats as an error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from taskhub.domain.rules.conditions import double, likeness
 
 
 def same(one: Any, other: Any) -> bool | None:
-    """`one == other`, as rules compare. `None` (in doubt) for values of different types, and if only one of them is
+    """`one == other`, as rules compare. `None` (in doubt) for values of different types, and if only one value is
     null."""
     if one is None or other is None:
         return True if one is other else None
@@ -40,20 +40,22 @@ def among(one: Any, values: Any) -> bool | None:
 
 
 def like(found: Any, wanted: Any) -> bool | None:
-    """Whether `found` is `wanted`; in doubt where a tool could take it for `wanted`, because it differs in type, case,
-    width, accents, blanks or invisible characters only, or holds it and more (`domain.rules.conditions`)."""
+    """Whether `found` is `wanted`; `None` (in doubt) if a tool could take `found` for `wanted`, because `found` differs
+    only in type, case, width, accents, blanks or invisible characters, or contains `wanted` and more
+    (`domain.rules.conditions`)."""
     why = likeness(found, wanted)
     return True if why == "is" else None if why else False
 
 
 def matches(text: Any, regular: Any) -> bool | None:
-    """Whether the regular expression matches a part of the text."""
+    """Whether the regular expression matches a part of the text; `None` (in doubt) if `text` is no text."""
     return pattern(regular).search(text) is not None if isinstance(text, str) else None
 
 
 @lru_cache(maxsize=500)
 def pattern(regular: str) -> Any:
-    """The compiled regular expression. Raises `ValueError` if it is none, or too large."""
+    """The compiled regular expression. Raises `ValueError` if `regular` is no regular expression of RE2, or is too
+    large."""
     options = re2.Options()
     options.log_errors = False
     try:

@@ -1,8 +1,8 @@
-"""Decides whether a tool could take an argument for a value that a rule names; in doubt it could.
+"""Decides whether a tool could take an argument for a value that a rule names. If that is not certain, the tool could.
 
-Tools accept more than their schema says (`"false"` for `false`, `"100"` for 100). So a value is another one only if it
-certainly is: of the same JSON type, and different also when case, width, accents, blanks and invisible characters are
-ignored. An array or object that contains what the rule names, and more, could be taken for it.
+Tools accept more than their schema says (`"false"` for `false`, `"100"` for 100). So an argument certainly has another
+value only if it has the same JSON type, and differs even when case, width, accents, blanks and invisible characters are
+ignored. A tool could also take an array or object that contains the named value and more for that value.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from typing import Any, Final
 from taskhub.lib.signs import without_invisible
 
 LONGEST: Final = 1_000
-"""Most characters of a text, and most values of an array, that are compared. A longer one counts as in doubt."""
+"""Most characters of a text, and most values of an array, that are compared. Whether a longer text or array is the
+value is in doubt."""
 MISSING: Final = object()
-"""Stands for what is not there."""
+"""Stands for a value that is not there."""
 
 
 def schema_of(schema: Any, name: str) -> Any:
@@ -40,7 +41,7 @@ def alone(schema: Any, rule: Any) -> Any:
 def likeness(found: Any, wanted: Any) -> str:
     """Why a tool could take the argument `found` for the value `wanted` of a rule: `is`, `missing`, `null`, `type`
     (another JSON type), `like` (the same but for its spelling), `more` (an array with that and more) or `long` (too
-    long to compare); empty where it certainly does not."""
+    long to compare). Empty if the tool certainly could not."""
     if found is MISSING:
         return "missing"
     if found is None and wanted is not None:
@@ -76,14 +77,14 @@ def _why_text(found: str, wanted: str) -> str:
 
 
 def may_be_json(text: str) -> bool:
-    """Whether the MCP SDK for Python, for a parameter that is not only text, would replace the text by the JSON that it
-    spells: it does so for arrays, objects and null."""
+    """Whether the MCP SDK for Python would read the text as JSON and pass the result on instead. It does for arrays,
+    objects and null, if the tool's parameter may be something else than text."""
     return text.lstrip()[:1] in ("[", "{") or text.strip() == "null"
 
 
 def _worst(reasons: list[str]) -> str:
-    """The code for an array or object, from the codes of its parts: empty if one of them is, since the whole is
-    certainly different then; else the first that is not `is`."""
+    """The code for an array or object, from the codes of its parts. If one code is empty, the whole is certainly
+    different: empty. Otherwise the first code that is not `is`."""
     if not all(reasons):
         return ""
     return next((why for why in reasons if why != "is"), "is")

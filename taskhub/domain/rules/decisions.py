@@ -1,9 +1,10 @@
 """Decides calls and visibility by a tenant's rules: the first rule that matches decides.
 
-A rule that is in doubt (`expressions`) matches if it hides, denies or asks, and does not if it allows.
+A rule that is in doubt (`expressions`) matches if it hides, denies or asks, and does not match if it allows.
 
-What is decided in the event loop of a web process is decided in steps, one for each expression, so that the loop can do
-something else between them (`protocol.rule_time`): `deciding` and `seeing` are generators, which yield after each.
+The event loop of a web process decides in steps, one for each expression, so that it can do something else between two
+steps (`protocol.rule_time`): `deciding` and the other functions that return `Steps` are generators, which yield after
+each step.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from taskhub.lib import jsonx
 from taskhub.lib.schemas import surely_fits
 
 MAX_ARGUMENT: Final = 20_000
-"""Most bytes of an argument as JSON. Expressions that speak of a larger one are in doubt."""
+"""Most bytes of an argument as JSON. Expressions that use a larger argument are in doubt."""
 MAX_ITEMS: Final = 100
-"""Most items of an array or object, and most levels of both, in an argument. Expressions that speak of an argument with
-more are in doubt."""
+"""Most items of an array or object, and most levels of both, in an argument. Expressions that use an argument with more
+are in doubt."""
 _KEPT: Final = 10_000
-"""Most pairs of client and tool for which `may_match` is cached, and most tools for which `concerning` is."""
+"""Most pairs of client and tool for which `may_match` is cached, and most tools for which `concerning` is cached."""
 
 
 T = TypeVar("T")
@@ -37,7 +38,7 @@ Steps = Generator[Values, None, T]
 
 
 def at_once(steps: Steps[T]) -> T:
-    """What the steps come to, made one after the other."""
+    """The result of the steps, which are run one after the other without a pause."""
     while True:
         try:
             next(steps)
@@ -54,13 +55,15 @@ class CompiledRule:
     when: Expression
 
     def matches(self, met: bool | None) -> bool:
-        """Whether the rule matches a call for which its expression is `met`."""
+        """Whether the rule matches a call. `met`: whether its expression is true for the call; `None` if that is in
+        doubt."""
         return met is True or (met is None and self.rule.then is not Then.ALLOW)
 
 
 def check_expressions(rules: Sequence[Rule]) -> None:
-    """Raise `Invalid` if an expression cannot be compiled or can be neither true nor false (`kinds`), or if a rule that
-    hides speaks of something unknown when tools are listed. The error's `field` is as in `core.rules.check_rules`."""
+    """Raise `Invalid` for an expression that cannot be compiled, and for one that can be neither true nor false
+    (`check_kinds`). Also for a rule that hides, if its expression uses something that is not known when tools are
+    listed: arguments, time or the client's program. The error's `field` is `rules.N.when`, where N counts from 0."""
     for place, rule in enumerate(rules):
         try:
             when = compiled(rule.when)
@@ -79,7 +82,7 @@ class Rules:
     """The rules of one tenant in one version, compiled. Its caches have no lock: a lost entry is computed again."""
 
     def __init__(self, listed: RuleList) -> None:
-        """Raises `Invalid` if an expression cannot be compiled, which no stored one is."""
+        """Raises `Invalid` if an expression cannot be compiled. Every stored expression can be."""
         self.listed = listed
         self.version = listed.version
         self.rules = [CompiledRule(rule, compiled(rule.when)) for rule in listed.rules if rule.enabled]
@@ -87,7 +90,7 @@ class Rules:
         self.hide = listed.hides
         """Whether a tool may be hidden from a client."""
         self.of_person = any(one.when.of_person for one in self.rules)
-        """Whether a rule speaks of the person who signed in the client."""
+        """Whether a rule uses the person who signed in the client."""
         self._left: dict[tuple[Any, ...], Sequence[CompiledRule]] = {}
         self._of_tool: dict[tuple[Any, ...], Sequence[CompiledRule]] = {}
 
@@ -136,12 +139,12 @@ class Rules:
         return replace(verdict, then=Then.ALLOW, bypass=bypass)
 
     def hides(self, client: Client, tool: ToolRecord) -> bool:
-        """Whether the client may not know of the tool. A rule about more than client, person, server and tool cannot
-        show a tool that a rule below it hides."""
+        """Whether the tool is hidden from the client. Only rules that depend on nothing but client, person, server and
+        tool, and are not on trial, count: the first of them that matches says whether the tool is hidden."""
         return self.hidden_by(client, tool) is not None
 
     def hidden_by(self, client: Client, tool: ToolRecord) -> Rule | None:
-        """The rule that hides the tool from the client; `None` if none does."""
+        """The rule that hides the tool from the client; `None` if no rule does."""
         return at_once(self.finding_hidden(client, tool))
 
     def finding_hidden(self, client: Client, tool: ToolRecord) -> Steps[Rule | None]:
@@ -154,8 +157,8 @@ class Rules:
         return None
 
     def hides_server(self, client: Client, server: str) -> bool:
-        """Whether the client may not know of the prompts and resources of this server. Only rules that say nothing of
-        tools count."""
+        """Whether the prompts and resources of this server are hidden from the client. Rules whose outcome depends on
+        the tool do not count."""
         return at_once(self.hiding_server(client, server))
 
     def hiding_server(self, client: Client, server: str) -> Steps[bool]:
@@ -171,10 +174,10 @@ class Rules:
         return False
 
     def may_match(self, client: Client, tool: ToolRecord, program: str) -> Sequence[CompiledRule]:
-        """The rules that may match a call of the tool by the client, in order, up to the first that surely does.
+        """The rules that may match a call of the tool by the client, in order, up to the first that certainly matches.
 
-        What an expression says of client, server and tool alone is evaluated once. One that speaks of the arguments
-        or the time too is left out if it is false whatever they are.
+        An expression that uses only client, person, server and tool is evaluated once, and cached. A rule whose
+        expression also uses arguments or time is left out if the expression is false whatever these are.
         """
         return at_once(self.matching(client, tool, program))
 
@@ -203,13 +206,14 @@ class Rules:
         return found
 
     def concerning(self, tool: ToolRecord) -> Steps[Sequence[CompiledRule]]:
-        """The rules that may match a call of the tool, whoever makes it, in order: all but those that are false for it
-        by server and tool alone, such as rules that name another one."""
+        """The rules that may match a call of the tool, whoever makes it, in order. Rules are left out whose expression
+        is false by server and tool alone, such as rules that name another tool."""
         key = (tool.id, tool.digest, tool.server_name, tool.name)
         found = self._of_tool.get(key)
         if found is None:
-            # A rule that is false here is false for every call of the tool: as in CEL, an unknown variable is an error,
-            # and an expression that is true or false in spite of an error is so for every value.
+            # An expression that is false here is false for every call of the tool. As in CEL, an unknown variable is an
+            # error; and an expression that is true or false in spite of an error has the same result for every value of
+            # the variable.
             values = Values(tool_values(tool))
             left = []
             for one in self.rules:
@@ -253,7 +257,8 @@ def _person(person: SignedIn) -> dict[str, Any]:
 
 
 def lasting_values(client: Client, tool: ToolRecord, program: str | None) -> dict[str, Any]:
-    """The variables that are the same for all calls of the tool by the client; without the program if it is `None`."""
+    """The variables that are the same for all calls of the tool by the client. `client.program` is left out if
+    `program` is `None`."""
     return {"client": _client(client, program), "person": _person(client.person), **tool_values(tool)}
 
 
@@ -264,7 +269,7 @@ def only_reads(tool: ToolRecord) -> bool:
 
 
 def tool_values(tool: ToolRecord) -> dict[str, Any]:
-    """The variables that are the same for all calls of the tool."""
+    """The variables `server` and `tool`, which are the same for all calls of the tool."""
     annotations = tool.definition.get("annotations")
     hints = annotations if isinstance(annotations, dict) else {}
 
@@ -297,8 +302,8 @@ def call_values(
     program: str,
     now: datetime,
 ) -> Values:
-    """The variables for these expressions in a call: `lasting_values`, the time, and the arguments of which the
-    expressions speak, with the defaults of the tool's schema, checked against the schema."""
+    """The variables for these expressions in a call: `lasting_values`, the time, and the arguments that the expressions
+    use. Missing arguments have the defaults of the tool's schema, and all are checked against the schema."""
     schema = tool.definition.get("inputSchema")
     names: set[str] = set()
     for when in expressions:

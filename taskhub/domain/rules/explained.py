@@ -21,18 +21,18 @@ class Why(StrEnum):
     DECIDES = "decides"
     NOT_MET = "not_met"
     DOUBT = "doubt"
-    """The rule allows, and is in doubt, so it does not match."""
+    """The rule is in doubt, and since it allows, it does not match."""
     TRIAL = "trial"
     """The rule matches, but is on trial."""
     OFF = "off"
     OVERRULED = "overruled"
-    """The rule matches the call, but a rule below it hides the tool, whatever the call is."""
+    """The rule matches the call, but a rule below it hides the tool, and that decides."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A rule of the list, at its position from 1, and what it has to do with the call. `doubt`: whether it matches only
-    because it is in doubt."""
+    """A rule of the list and what it has to do with the call. `place`: its position in the list, from 1. `doubt`:
+    whether the rule matches only because it is in doubt."""
 
     place: int
     rule: Rule
@@ -42,7 +42,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """What a list of rules decides of a call, and the rules up to the one that decides; all of them if none does."""
+    """What a list of rules decides of a call. `steps`: the rules up to the one that decides, or all rules if none
+    does."""
 
     verdict: Verdict
     hidden: bool
@@ -55,7 +56,7 @@ class Explained:
 def explain(
     rules: Rules, client: Client, tool: ToolRecord, arguments: Mapping[str, Any], *, program: str, now: datetime
 ) -> Explained:
-    """The verdict that `Rules.decide` has for the call, with the reasons."""
+    """The verdict of `Rules.decide` on the call, with the reasons."""
     verdict = rules.decide(client, tool, arguments, program=program, now=now)
     hidden = rules.hidden_by(client, tool) is not None
     may_match = {one.rule.name: one.when for one in rules.may_match(client, tool, program)}
@@ -64,7 +65,7 @@ def explain(
     def values(expressions: Sequence[Expression]) -> Values:
         return call_values(expressions, client, tool, arguments, program=program, now=now)
 
-    # Together, as `Rules.decide` has them: which arguments are looked at depends on all of these rules.
+    # One set of values for all these rules, as in `Rules.decide`: which arguments it has depends on all of them.
     together = values(list(may_match.values()))
     steps = []
     for place, rule in enumerate(rules.listed.rules, 1):
@@ -95,12 +96,12 @@ class Unknown(StrEnum):
     PROGRAM = "program"
     """The name that the client's program gives itself."""
     SCOPES = "scopes"
-    """What the client's token allows, where that is not known."""
+    """What the client's token allows, if that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What may become of a call; `rule` is `None` where none decides."""
+    """What may become of a call. `rule`: the rule that decides; `None` if no rule does."""
 
     then: Then
     rule: Rule | None = None
@@ -111,7 +112,7 @@ class Outlook:
     """What may become of a client's calls of a tool."""
 
     outcomes: tuple[Outcome, ...]
-    """In the order of the rules. Each but the last may apply to a call; the last applies if none of the others does."""
+    """In the order of the rules. Each may apply to a call; the last applies if none of the others does."""
     unknown: frozenset[Unknown]
     """What the outcome depends on, if there are several."""
 
@@ -152,7 +153,8 @@ def outlook(rules: Rules, client: Client, tool: ToolRecord) -> Outlook:
 
 
 def _by_scopes(rules: Rules, client: Client, tool: ToolRecord, hides: Rule) -> bool:
-    """Whether unknown scopes decide if the tool is hidden: in the rule `hides`, or in one above it that may show it."""
+    """Whether it depends on unknown scopes if the tool is hidden: by the rule `hides`, or by a rule above it that may
+    show the tool."""
     values = Values(lasting_values(client, tool, ""))
     for one in rules.rules:
         if one.when.of_scopes and one.when.lasting and not one.rule.shadow and one.when.met(values) is None:

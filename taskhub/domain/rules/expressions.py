@@ -1,9 +1,10 @@
 """Expressions of rules: a bounded part of CEL (https://cel.dev), checked and compiled once, evaluated for a call.
 
-An expression is true, false or *in doubt*. It is in doubt where evaluating it ends with an error, as CEL says: `a || b`
-is true if one of them is, whatever the other is. More ends with an error here than in CEL: a comparison of values of
-different types, or of null with something else, and every use of an argument that the call does not have, or that does
-not fit the tool's schema. So `args.amount > 100` is in doubt for the text "200", and not false.
+An expression is true, false or *in doubt*. It is in doubt if evaluating it ends with an error. As in CEL, an error in
+one part need not be an error of the whole: `a || b` is true if `a` is, whatever `b` is. More ends with an error here
+than in CEL: a comparison of values of different types, a comparison of null with something else, and every use of an
+argument that the call does not have, or that does not fit the tool's schema. So `args.amount > 100` is in doubt for the
+text "200", and not false.
 
 CEL has no loops except over lists. The limits below, and those of `reading`, bound what the rest costs.
 """
@@ -30,14 +31,14 @@ MAX_TEXT: Final = 4_000
 MAX_LOOPS: Final = 4
 """Most uses of `LOOPS` in an expression. They cannot be nested."""
 MAX_SUMS: Final = 20
-"""Most additions, which may join long texts."""
+"""Most additions in an expression. An addition may join long texts."""
 MAX_MATCHES: Final = 8
-"""Most regular expressions."""
+"""Most regular expressions in an expression."""
 MAX_PATTERN: Final = 200
 """Most characters of a regular expression."""
 
 MAX_MS: Final = 50
-"""Milliseconds for all rules of a call. What is compared after that is in doubt."""
+"""Milliseconds of computing for all rules of a call. Comparisons after that are in doubt."""
 
 MEMBERS: Final[Mapping[str, frozenset[str]]] = {
     "person": frozenset({"name", "role", "groups"}),
@@ -45,7 +46,7 @@ MEMBERS: Final[Mapping[str, frozenset[str]]] = {
     "server": frozenset({"name"}),
     "tool": frozenset({"name", "title", "annotations", "readOnly", "destructive", "idempotent", "openWorld"}),
 }
-"""The variables that have known members, with these members."""
+"""The variables with fixed members, and these members."""
 ARGUMENTS: Final = "args"
 TIME: Final = "time"
 LOOPS: Final = frozenset({"exists", "all", "exists_one", "filter"})
@@ -68,16 +69,16 @@ _COMPARED: Final = {"==": "__same", "!=": "__same", "in": "__among"}
 _RELATIONS: Final = frozenset({*_COMPARED, "<", "<=", ">", ">="})
 _SCALARS: Final = re.compile(r"[rR]?(\"\"\"|'''|\"|')(.*)\1", re.DOTALL)
 
-logging.getLogger("cel").setLevel(logging.ERROR)  # it warns of errors, which are a result here
+logging.getLogger("cel").setLevel(logging.ERROR)  # it warns of errors, which are a normal result here
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A compiled expression. `arguments`: the names of the arguments that it speaks of; `None` if it may speak of any.
-    `named`: those that it names, also if it may speak of any. `compared`: the arguments whose value it speaks of, and
-    not only whether they are there. `timed`: whether it speaks of the time. `of_program`: whether it speaks of the name
-    that the client's program gives itself. `of_scopes`: whether it speaks of the scopes of the client's token.
-    `of_tool`: whether it speaks of the tool. `of_person`: whether it speaks of the person who signed in the client."""
+    """A compiled expression. `arguments`: the names of the arguments that it uses; `None` if it may use any argument.
+    `named`: the arguments that it names, even if it may use any. `compared`: the arguments of which it uses the value,
+    and not only whether they are there. The other fields say whether it uses the time (`timed`), the name that the
+    client's program gives itself (`of_program`), the scopes of the client's token (`of_scopes`), the tool (`of_tool`),
+    or the person who signed in the client (`of_person`)."""
 
     text: str
     arguments: frozenset[str] | None
@@ -92,7 +93,7 @@ class Expression:
 
     @property
     def lasting(self) -> bool:
-        """Whether it depends on nothing but client, person, server and tool."""
+        """Whether the expression depends on nothing but client, person, server and tool."""
         return self.arguments == frozenset() and not self.timed
 
     def met(self, values: Values) -> bool | None:
@@ -105,13 +106,14 @@ class Expression:
 
 
 class Values:
-    """The variables and functions of expressions. Built once for a call, for all of its rules. Its time is that of the
-    thread since then, without what passes between `pause` and `resume`."""
+    """The variables and functions of expressions. Built once for a call, for all of its rules. They have `MAX_MS` of
+    computing time of the thread that built them; what passes between `pause` and `resume` does not count."""
 
     __slots__ = ("_spent_at", "_until", "context")
 
     def __init__(self, variables: Mapping[str, Any]) -> None:
-        """`variables` by name: `MEMBERS` and `TIME`, each if it is known, and those of `argument_values`."""
+        """`variables`, by name: those of `MEMBERS` and `TIME`, as far as they are known, and those of `argument_values`
+        and `absent_values`."""
         self.context = cel.Context()
         for name, value in variables.items():
             # JSON may hold what CEL cannot, such as numbers of 400 digits and halves of surrogate pairs. Without the
@@ -124,26 +126,26 @@ class Values:
             self.context.add_function(name, partial(self._in_time, function))
 
     def pause(self) -> None:
-        """Stop its clock: the thread does something else now."""
+        """Stop the clock, because the thread does something else now."""
         self._spent_at -= time.thread_time()
 
     def resume(self) -> None:
-        """Go on with the time that was left."""
+        """Let the clock go on with the time that was left."""
         left, now = self._spent_at, time.thread_time()
         self._until = time.perf_counter() + left
         self._spent_at = now + left
 
     def _in_time(self, function: Callable[[Any, Any], bool | None], one: Any, other: Any) -> bool | None:
-        # Only time in which this thread runs counts, which on a busy machine is less than the time that passes. The
-        # clock that costs less is read first.
+        # Only the time in which this thread runs counts, which on a busy machine is less than the time that passes. The
+        # clock of the time that passes is read first, because reading it costs less.
         if time.perf_counter() < self._until or time.thread_time() < self._spent_at:
             return function(one, other)
         return None
 
 
 def argument_values(arguments: Mapping[str, Any], unfit: Set[str]) -> dict[str, Any]:
-    """The variables for the arguments that a call has, defaults included. Those in `unfit` are present, but every use
-    of their value is in doubt."""
+    """The variables for the arguments that a call has, defaults included. The arguments named in `unfit` are present,
+    but every use of their value is in doubt."""
     values: dict[str, Any] = {_present(name): True for name in arguments}
     values |= {_variable(name): value for name, value in arguments.items() if name not in unfit}
     if not unfit:
@@ -152,14 +154,14 @@ def argument_values(arguments: Mapping[str, Any], unfit: Set[str]) -> dict[str, 
 
 
 def absent_values(names: Iterable[str]) -> dict[str, Any]:
-    """The variables for arguments that a call does not have."""
+    """The variables that say that a call does not have these arguments."""
     return {_present(name): False for name in names}
 
 
 @lru_cache(maxsize=2_000)
 def compiled(text: str) -> Expression:
-    """The expression; an empty text is true for every call. Raises `Invalid`, which names the place by the number of
-    its character, counted from 1."""
+    """The compiled expression; an empty text is true for every call. Raises `Invalid`, whose message says at which
+    character, counted from 1, the problem is."""
     if len(text) > MAX_TEXT:
         raise Invalid(f"An expression has at most {MAX_TEXT:,} characters, not {len(text):,}.", field="when")
     parts = parts_of(text)
@@ -200,7 +202,8 @@ class _Writer:
         self._loops = self._sums = self._matches = 0
 
     def sequence(self, parts: tuple[Part, ...], bound: frozenset[str]) -> str:
-        """The operands and the operators between them, rewritten. `bound`: the variable of the loop around them."""
+        """The operands and the operators between them, rewritten. `bound`: the variable of the loop around them; empty
+        outside of loops."""
         written: list[str] = []
         operand: list[Part] = []
         for part in parts:
@@ -279,8 +282,8 @@ class _Writer:
         return f"{name.text}({self.sequence(given.parts, bound)})", 2
 
     def _matched(self, name: Token, given: Group) -> str:
-        """A match by RE2, as CEL wants, which takes time in proportion to the text. Unlike `cel`, it keeps what it has
-        compiled."""
+        """The call of `matches`, rewritten to our own function. That uses RE2, as CEL wants, which takes time in
+        proportion to the text, and unlike `cel` it keeps compiled patterns."""
         self._matches = self._count(self._matches, MAX_MATCHES, "regular expressions", name.at)
         pattern = given.parts[0] if len(given.parts) == 1 else None
         if not isinstance(pattern, Token) or pattern.kind != "text":

@@ -1,8 +1,8 @@
 """Refuses expressions in which a value stands where only true or false can: `tool.name`, `tool.name == "a" || "b"`.
 
-Such a part is in doubt for every call, so a rule that denies would deny calls that nobody meant. Each part of an
-expression has one or more possible kinds of value; a part that is known only when a call is made, such as an argument,
-may be of any kind. A part is refused if none of its kinds may stand in its place.
+Such an expression is in doubt for every call, so a rule that denies would deny calls that nobody meant. Each part of an
+expression has one or more possible kinds of value. A part whose value is known only when a call is made, such as an
+argument, may be of any kind. A part is refused if none of its kinds may stand where the part stands.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from taskhub.domain.rules.reading import Group, Part, Token, invalid, parts_of
 
 
 class Kind(Enum):
-    """A kind of value, in the words of an error."""
+    """A kind of value. Its own value is how an error message names it."""
 
     TRUTH = "true or false"
     TEXT = "a text"
@@ -61,7 +61,7 @@ METHODS: Final[Mapping[str, Kinds]] = {
     "filter": LIST,
     "size": NUMBER,
 }
-"""The kinds that methods return; those not listed return a part of a time, which is a number."""
+"""The kinds that methods return. Methods that are not listed return a part of a time, which is a number."""
 _WORDS: Final = {"true": TRUTH, "false": TRUTH, "null": frozenset({Kind.NULL})}
 _RELATIONS: Final = frozenset({"==", "!=", "in", "<", "<=", ">", ">="})
 _LOOPS: Final = frozenset({"all", "exists", "exists_one", "filter"})
@@ -71,9 +71,9 @@ _Parts = Sequence[Part]
 
 @lru_cache(maxsize=2_000)
 def check_kinds(text: str) -> None:
-    """Raise `Invalid` where a part of the expression can never be what stands there: true or false as a whole, as an
-    operand of `&&`, `||` and `!`, as the condition of `?:` and of loops; a value of the other's kind in a comparison.
-    The text is one that `expressions.compiled` takes."""
+    """Raise `Invalid` if a part of the expression can never be what its place wants. The whole expression, operands of
+    `&&`, `||` and `!`, and conditions of `?:` and of loops have to be true or false; the two sides of a comparison have
+    to be of the same kind. The text has to be one that `expressions.compiled` accepts."""
     parts = parts_of(text)
     if not parts:
         return
@@ -86,7 +86,7 @@ class _Checker:
         self.text = text
 
     def of(self, parts: _Parts) -> Kinds:
-        """The kinds that the parts together may have. Raises `Invalid` if one of them is refused."""
+        """The kinds of value that the parts together may have. Raises `Invalid` if a part in them is refused."""
         if (at := _first(parts, "?")) is not None:
             otherwise = _first(parts, ":")
             if otherwise is None:
@@ -104,7 +104,8 @@ class _Checker:
         return self._relation(parts)
 
     def truth(self, parts: _Parts, why: str, before: Sequence[_Parts] = (), sign: str = "") -> None:
-        """Raise `Invalid` unless the parts may be true or false. `before` and `sign`: see `_listed`."""
+        """Raise `Invalid` unless the parts together may be true or false. `why` ends the message; `before` and `sign`
+        are for the advice (`_listed`)."""
         found = self.of(parts)
         if parts and Kind.TRUTH not in found:
             fix = self._listed(parts, before, sign) or self._compared(parts, found)
@@ -135,7 +136,8 @@ class _Checker:
         return TRUTH
 
     def _sum(self, parts: _Parts) -> Kinds:
-        """The kinds of a sum, product or the like, which are never true or false; of other parts, as `_unary`."""
+        """The kinds of a sum, product or the like, which are never true or false; if the parts are none of these, what
+        `_unary` returns."""
         operands, joined = _operands(parts)
         found = [self._unary(operand) for operand in operands]
         if len(found) == 1:
@@ -225,13 +227,13 @@ class _Checker:
         raise invalid(f"{problem}. Perhaps: {fix}" if fix else problem, parts[0].at)
 
     def _said(self, parts: _Parts) -> str:
-        """The parts as they are written."""
+        """The parts as they are written in the expression, cut to 60 characters."""
         text = " ".join(self.text[parts[0].at : parts[-1].end].split())
         return text if len(text) <= 60 else f"{text[:59]}…"
 
     def _listed(self, parts: _Parts, before: Sequence[_Parts], sign: str) -> str:
-        """Advice on how to compare the same thing with several values, if an operand in `before` compares it with one
-        by `sign`; else empty."""
+        """Advice on how to compare one thing with several values, for an operand that is only a value (`parts`): if an
+        operand in `before` compares that thing with a value by `sign`. Otherwise empty."""
         values = [self._said(parts)]
         for operand in reversed(before):
             at = _first(operand, sign)
@@ -243,7 +245,7 @@ class _Checker:
         return ""
 
     def _compared(self, parts: _Parts, found: Kinds) -> str:
-        """Advice on how to make a condition of the parts; empty where that is not so simple."""
+        """Advice on how to make a condition of the parts; empty if there is no simple advice."""
         said = self._said(parts)
         if len(parts) == 1 and isinstance(parts[0], Token) and parts[0].kind == "text":
             return f"tool.name == {said}"
@@ -256,7 +258,7 @@ class _Checker:
         return {TEXT: f'{said} == "…"', NUMBER: f"{said} > 0", TIME: f"{said}.getHours() < 6"}.get(found, "")
 
     def _same_kind(self, left: _Parts, right: _Parts, one: Kinds, other: Kinds) -> str:
-        """Advice on how to compare two parts of different kinds; empty where that is not so simple."""
+        """Advice on how to compare two parts of different kinds; empty if there is no simple advice."""
         first, second = self._said(left), self._said(right)
         if one == TRUTH and second.strip("\"'") in ("true", "false"):
             return f"{first} == {second[1:-1]}"
@@ -278,7 +280,7 @@ def _first(parts: _Parts, sign: str) -> int | None:
 
 
 def _split(parts: _Parts, sign: str) -> list[_Parts]:
-    """The parts between these signs; none if there are no parts."""
+    """The parts, split at each token that is `sign`; an empty list if there are no parts."""
     found: list[_Parts] = []
     begin = 0
     for n, part in enumerate(parts):
@@ -289,7 +291,7 @@ def _split(parts: _Parts, sign: str) -> list[_Parts]:
 
 
 def _entries(parts: _Parts) -> list[_Parts]:
-    """The keys and values of a map."""
+    """The keys and values of a map, in one list."""
     found: list[_Parts] = []
     for entry in _split(parts, ","):
         at = _first(entry, ":")

@@ -1,8 +1,8 @@
-"""Finds rules that are in doubt for every call of tools without the arguments that they speak of, and rules that name
-what no tool has.
+"""Finds rules that are in doubt for every call of some tools, because these tools lack the arguments that the rules
+use; and rules that name something that no tool has.
 
-That is what a rule means (`expressions`), and seldom what its writer meant: `args.environment == "production"` asks
-about each call of every tool that has no such argument.
+The first follows from what doubt means (`expressions`), but a rule's writer seldom meant it: a rule that asks if
+`args.environment == "production"` asks about each call of every tool that has no such argument.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from taskhub.domain.rules.sentences import NOT_GIVEN, may_have, places
 from taskhub.domain.rules.written import Comparison, literal, of_argument
 
 MAX_TOOLS: Final = 5_000
-"""Most tools that are looked at: the first of the catalogue."""
+"""Most tools that are looked at: the first in the catalogue."""
 _NAMED: Final = 5
 """Most tools that a fix names."""
 _DONE: Final = {Then.ASK: "asked about", Then.DENY: "denied"}
@@ -29,8 +29,8 @@ _DONE: Final = {Then.ASK: "asked about", Then.DENY: "denied"}
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """A rule that asks about or denies every call of `lacking` of the `looked_at` tools, because they do not list some
-    of the `arguments`. `fitting` are the names of the tools that the rule may match and that list all of its
+    """A rule that asks about or denies every call of `lacking` of the `looked_at` tools, because these tools do not
+    list some of the `arguments`. `fitting` are the names of the tools that the rule may match and that list all of its
     arguments."""
 
     rule: Rule
@@ -63,7 +63,7 @@ class Lack:
 
 
 class Part(StrEnum):
-    """A part of a rule that asks, which names something of the tools that it matches."""
+    """The parts of a rule that asks which name a tool or an argument."""
 
     SENTENCE = "sentence"
     EDITABLE = "editable"
@@ -73,8 +73,8 @@ class Part(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """A rule that asks, and something that it names which no tool has that the rule may match. `name` is the name of a
-    tool, or of an argument; within an argument, with dots between."""
+    """A rule that asks, and a name in it that fits none of the tools that the rule may match. `name` is the name of a
+    tool or of an argument; for a member of an argument, the names are joined by dots."""
 
     rule: Rule
     part: Part
@@ -82,7 +82,7 @@ class Misfit:
 
     @property
     def words(self) -> str:
-        """The problem, and what follows."""
+        """The problem, and what follows from it."""
         match self.part:
             case Part.SENTENCE:
                 return (
@@ -104,9 +104,9 @@ class Misfit:
 
 
 def misfits(rules: Sequence[Rule], tools: Sequence[ToolRecord]) -> list[Misfit]:
-    """What the rules name that no tool has which they may match, also rules on trial or off: places of their sentences,
-    arguments to edit, and previews. None for a rule that can match no tool. Raises `Invalid` for an expression or a
-    sentence that means nothing."""
+    """The names in places of sentences, in arguments to edit and in previews that fit no tool which the rule may match.
+    Rules on trial or off count too; rules that can match no tool at all do not. Raises `Invalid` for an expression that
+    cannot be compiled, or a sentence that cannot be read."""
     told = [(rule, compiled(rule.when), _named(rule)) for rule in rules if rule.then is Then.ASK]
     told = [one for one in told if one[2]]
     left = [dict.fromkeys(named) for _, _, named in told]
@@ -141,8 +141,8 @@ def _named(rule: Rule) -> list[tuple[Part, tuple[str, ...]]]:
 
 
 def lacks(rules: Sequence[Rule], tools: Sequence[ToolRecord]) -> list[Lack]:
-    """The rules of the list, also those on trial or off, that are in doubt for tools that lack an argument. Raises
-    `Invalid` for an expression that means nothing."""
+    """The rules of the list, also rules on trial or off, that are in doubt for every call of some tools, because these
+    lack an argument. Raises `Invalid` for an expression that cannot be compiled."""
     looked_at = tools[:MAX_TOOLS]
     every = [(rule, compiled(rule.when)) for rule in rules]
     compared = [(rule, when) for rule, when in every if rule.then in _DONE and when.compared]
@@ -152,7 +152,8 @@ def lacks(rules: Sequence[Rule], tools: Sequence[ToolRecord]) -> list[Lack]:
     for tool in looked_at if compared else ():
         schema = tool.definition.get("inputSchema")
         absent = {name for name in spoken if schema_of(schema, name) is MISSING}
-        # Without client, time and the other arguments: what is false now is false for every call of the tool.
+        # Client, time and the other arguments are unknown: an expression that is false now is false for every call of
+        # the tool.
         values = Values(tool_values(tool) | absent_values(absent))
         for place, (_, when) in enumerate(compared):
             if when.met(values) is not None:

@@ -1,5 +1,6 @@
-"""Proposes rules that let calls run about which people were asked often and always agreed: never for calls of a rule
-whose risk is critical, or whose preview has differed. Nothing is saved here but that a proposal was dismissed."""
+"""Proposes rules that let calls run about which people were often asked and always agreed. Never for a rule whose risk
+is critical, or about a call whose preview changed after people had approved it. The only thing that is saved here is
+that a proposal was dismissed."""
 
 from __future__ import annotations
 
@@ -23,24 +24,25 @@ from taskhub.lib import jsonx
 from taskhub.store import statements
 
 DAYS: Final = 30
-"""Days back from now whose approvals count."""
+"""How many days back approvals count."""
 MAX_DECIDED: Final = 1_000
-"""Approvals of a tenant that are looked at: those that were closed last."""
+"""Most approvals of a tenant that are looked at: the ones that were closed last."""
 MIN_APPROVED: Final = 20
-"""Approvals, and nothing else, that a proposal needs."""
+"""Least number of approved calls for a proposal, which must not let run a call that people did not approve."""
 MAX_SIZE: Final = 4_000
-"""Most bytes of a call's arguments, as they are stored. Calls with larger ones are in no proposal."""
+"""Most bytes of a call's arguments, as they are stored. Calls with larger arguments are in no proposal."""
 MAX_VALUES: Final = 3
 """Most values of an argument that a proposed condition names."""
 MAX_VALUE: Final = 200
-"""Most characters of a text among them."""
+"""Most characters of a text among these values."""
 MAX_CONDITIONS: Final = 20
-"""Most arguments that a proposed expression speaks of. Of a tool with more nothing is proposed."""
+"""Most arguments that a proposed expression names. Nothing is proposed for a tool with more."""
 
 
 class _Decided(NamedTuple):
-    """An approval that was closed. `approved`: by people, who changed nothing. `withdrawn`: closed without anybody's
-    word, such as by a cancellation. `arguments` is `None` where they are too large."""
+    """An approval that was closed, with its call. `approved`: people approved the call and edited nothing. `withdrawn`:
+    the approval was closed before people had decided, such as by a cancellation. `arguments` is `None` if they are
+    larger than `MAX_SIZE`."""
 
     rule: str | None
     approved: bool
@@ -73,9 +75,10 @@ class _Decided(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A rule that could stand right before the one that asks. `asking` is the name of that, `place` its index.
-    `values`: what the condition names of each argument, of which every call had one. `free`: the arguments that it
-    leaves open. All of the `approved` calls were approved, in `average`, within the last `days`."""
+    """A proposed `rule`, which could stand right before the rule that asks now. `asking` is the name of that rule,
+    `place` its index in the list. `values`: for each argument whose values the proposed expression names, these values.
+    `free`: the arguments of which it names no values. `approved`: how many calls of the last `days` days it would have
+    let run. All of them were approved, on average after `average`."""
 
     asking: str
     place: int
@@ -92,7 +95,8 @@ class Proposal:
 
     @property
     def subject(self) -> tuple[str, int, int]:
-        """What it is about. There is one proposal of each, and it is dismissed as such."""
+        """The rule that asks, the client and the tool. There is at most one proposal for each such triple, and
+        dismissing it counts for the triple."""
         return (self.asking, self.context_id, self.tool_id)
 
 
@@ -118,8 +122,9 @@ _DISMISS = statements.none("dismiss_proposal")
 
 
 def proposals(tenant_id: int, listed: RuleList, offered: Iterable[ToolRecord]) -> list[Proposal]:
-    """What could be let run without asking, by the approvals of the last days: those with the most approvals first. One
-    that was dismissed is left out until it has twice as many as then."""
+    """The proposals for the tenant, from the approvals of the last days; those with the most approvals come first. A
+    dismissed proposal is left out until it has twice as many approvals as when it was dismissed. `offered`: the tools
+    for which rules may be proposed."""
     asking = {
         rule.name: (place, rule)
         for place, rule in enumerate(listed.rules)
@@ -148,7 +153,7 @@ def proposals(tenant_id: int, listed: RuleList, offered: Iterable[ToolRecord]) -
 
 
 def dismiss(tenant_id: int, proposal: Proposal, *, actor: Actor) -> None:
-    """Note that nobody wants it, with as many approvals as it has now."""
+    """Store that people do not want the proposal, and how many approvals it has now."""
     _DISMISS(
         tenant=tenant_id,
         rule=proposal.asking,
@@ -187,7 +192,8 @@ def _undismissed(tenant_id: int, found: Sequence[Proposal]) -> list[Proposal]:
 def _proposal(
     rules: Rules, place: int, asking: Rule, tool: ToolRecord, rows: Sequence[_Decided], days: int
 ) -> Proposal | None:
-    """What could be let run of one client's calls of a tool that the rule asks about."""
+    """The proposal for one client's calls of one tool, about which the rule `asking` asks; `None` if there is none.
+    `rows`: the closed approvals of these calls."""
     as_now = (asking.group, asking.quorum, asking.risk, asking.second_factor, tool.digest)
     good = [
         one
@@ -212,7 +218,7 @@ def _proposal(
         check_kinds(when)
     except Invalid:
         return None
-    # What it would let run is what counts, and not what it was made of.
+    # Counted are the calls that the expression would let run, not those from which it was made.
     meets = _Meets(expression, tool)
     met = [one for one in good if meets(one)]
     if len(met) < MIN_APPROVED or any(map(meets, bad)):
@@ -237,8 +243,8 @@ def _proposal(
 
 
 class _Meets:
-    """Whether calls of one client meet the expression, computed once for each set of the arguments of which it
-    speaks."""
+    """Whether calls of one client meet the expression, computed once for all calls that agree in the arguments that the
+    expression uses."""
 
     def __init__(self, expression: Expression, tool: ToolRecord) -> None:
         self._expression, self._tool = expression, tool
@@ -257,13 +263,13 @@ class _Meets:
 
 
 def _asks(rules: Rules, asking: Rule, tool: ToolRecord, one: _Decided) -> bool:
-    """Whether that rule would ask about the call today."""
+    """Whether the rule `asking` would ask about the call today."""
     verdict = rules.decide(one.client, tool, one.arguments or {}, program=one.program, now=one.created_at)
     return verdict.then is Then.ASK and verdict.rule == asking
 
 
 def _names(schema: Any, rows: Sequence[_Decided]) -> list[str]:
-    """The arguments that the tool takes or was given."""
+    """The names of all arguments that the tool's schema lists or the calls had."""
     return sorted({*listed_in(schema), *(name for one in rows for name in one.arguments or {})})
 
 
@@ -278,7 +284,8 @@ def _key(value: Any) -> bytes:
 
 
 def _apart(schema: Any, names: Sequence[str], good: Sequence[_Decided], bad: Sequence[_Decided]) -> Sequence[_Decided]:
-    """The most approvals that have the same value of an argument, which no call has that was not approved."""
+    """The largest group of approved calls that have the same value of some argument, a value that no unapproved call
+    had."""
     best: Sequence[_Decided] = ()
     for name in names:
         against = {_key(_value(schema, name, one)) for one in bad}
@@ -298,9 +305,10 @@ class _Conditions(NamedTuple):
 
 
 def _conditions(schema: Any, names: Sequence[str], rows: Sequence[_Decided]) -> _Conditions | None:
-    """What the calls have in common; `None` if nothing of their arguments stayed the same, or that cannot be said. Of
-    an argument with more values than can be named only what numbers lie between is said. An argument that the schema
-    lists nowhere, and no call had, is as new as a value that no call had."""
+    """Conditions that all these calls meet; `None` if no argument has at most `MAX_VALUES` values, if such a value
+    cannot be named, or if there would be too many conditions. If an argument had more than `MAX_VALUES` values, the
+    condition names the least and the greatest number, or leaves the argument free. An argument that neither the schema
+    lists nor a call had is excluded, like a value that no call had."""
     written: list[str] = []
     values: list[tuple[str, tuple[Any, ...]]] = []
     free: list[str] = []
@@ -338,7 +346,7 @@ def _can_be_named(value: Any) -> bool:
 
 
 def _name(wanted: str, taken: set[str]) -> str:
-    """A name for the rule that no other has."""
+    """A name for the rule that is not in `taken`."""
     plain = "".join(sign for sign in wanted if sign.isprintable())[: MAX_NAME - 4].strip() or "Proposal"
     if plain not in taken:
         return plain

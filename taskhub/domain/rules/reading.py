@@ -10,7 +10,7 @@ from typing import Final
 from taskhub.core.errors import Invalid
 
 MAX_TOKENS: Final = 400
-"""Most words and signs of an expression."""
+"""Most words and signs in an expression."""
 MAX_DEPTH: Final = 16
 """How deep brackets may be nested."""
 
@@ -25,7 +25,7 @@ _TOKEN: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
-"""The bracket that closes each opening one."""
+"""The closing bracket, by its opening bracket."""
 
 _MEANT: Final = {
     "=": "==",
@@ -39,12 +39,13 @@ _MEANT: Final = {
     "false": "false",
     "none": "null",
 }
-"""For words and signs of other languages, in lower case: what CEL has instead."""
+"""What CEL has instead of words and signs of other languages, which are in lower case here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A word, sign, number or text of an expression, and where it begins."""
+    """A word, sign, number or text of an expression. `kind`: `name`, `sign`, `number` or `text`. `at`: the index of its
+    first character."""
 
     kind: str
     text: str
@@ -52,13 +53,14 @@ class Token:
 
     @property
     def end(self) -> int:
-        """Where it ends."""
+        """The index of the character after it."""
         return self.at + len(self.text)
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Brackets and what stands in them."""
+    """Brackets and the parts between them. `opening`: the opening bracket; `at` and `end`: where the group begins and
+    ends."""
 
     opening: str
     parts: tuple[Part, ...]
@@ -75,7 +77,7 @@ Part = Token | Group
 
 
 def parts_of(text: str) -> tuple[Part, ...]:
-    """The words, signs and brackets of the text. Raises `Invalid`."""
+    """The words, signs and brackets of the text. Raises `Invalid` if it has too many, or cannot be read."""
     tokens = list(_tokens(text))
     if len(tokens) > MAX_TOKENS:
         raise Invalid(f"An expression has at most {MAX_TOKENS} words and signs, not {len(tokens)}.", field="when")
@@ -83,14 +85,14 @@ def parts_of(text: str) -> tuple[Part, ...]:
 
 
 def perhaps(written: str) -> str:
-    """What was perhaps meant by a word or sign that means nothing, to stand behind the problem; empty if nobody
-    knows."""
+    """What was perhaps meant by a word or sign that CEL does not know, as text behind the problem; empty if nothing is
+    known."""
     meant = _MEANT.get(written.lower())
     return f". Perhaps: {meant}" if meant else ""
 
 
 def invalid(problem: str, at: int) -> Invalid:
-    """An error about the expression, with its place."""
+    """An error about the expression. `at`: the index of the character at which the problem is."""
     return Invalid(f"At character {at + 1}: {problem}.", field="when")
 
 
@@ -106,7 +108,7 @@ def _tokens(text: str) -> Iterable[Token]:
 
 
 def _grouped(tokens: list[Token], end: int) -> tuple[Part, ...]:
-    """The tokens, with those in brackets put into groups."""
+    """The tokens, of which those in brackets are put into groups. `end`: the length of the text, for errors."""
     open_groups: list[tuple[Token, list[Part]]] = []
     parts: list[Part] = []
     for token in tokens:

@@ -1,4 +1,4 @@
-"""Reads a tenant's rules: those in force, and the versions before."""
+"""Reads a tenant's rules: the list in force, and all its versions."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from taskhub.core.rules import Rule, RuleList, list_from_json
 from taskhub.store import statements
 
 PAGE_ROWS: Final = 50
-"""Versions on a page of the history."""
+"""Most versions on a page of the history."""
 
 
 @dataclass(frozen=True, slots=True)
 class VersionRow:
-    """A version of a tenant's rules, in a list of them."""
+    """A version of a tenant's rules, as a list of versions shows it."""
 
     number: int
     digest: str
@@ -25,12 +25,12 @@ class VersionRow:
     made_by: str
     reason: str
     size: int
-    """How many rules it has."""
+    """How many rules the version has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Version(VersionRow):
-    """A version of a tenant's rules, with them."""
+    """A version of a tenant's rules, with the rules."""
 
     rules: tuple[Rule, ...]
 
@@ -56,12 +56,12 @@ def present(tenant_id: int) -> RuleList:
     found = _PRESENT(tenant=tenant_id)
     if found.bypass is None:
         return found
-    # Counted from before the read, so that the bypass may end here a moment too early, and never too late.
+    # Counted from before the read, so that the bypass may end a moment too early for this process, but never too late.
     return replace(found, bypass=replace(found.bypass, over_at=asked + found.bypass.over_at))
 
 
 def versions(tenant_id: int, *, before: int | None = None, most: int = PAGE_ROWS) -> list[VersionRow]:
-    """The versions with a number below `before`, newest first; without it the newest."""
+    """The versions with a number below `before`, or all if it is `None`: at most `most`, newest first."""
     return _VERSIONS(tenant=tenant_id, before=before, most=most)
 
 

@@ -1,6 +1,7 @@
 """The sentence of a rule that says what will happen: checked when it is saved, and filled in when people are asked.
 
-`{args.service}` is the place of an argument, `{args.target.region}` of a member of one; `{{` and `}}` are braces.
+`{args.service}` is the place of an argument, `{args.target.region}` that of a member of an argument; `{{` and `}}`
+stand for braces.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ _PATH: Final = re.compile(r"args((?:\.[^.\[\]\"']+)+)")
 
 
 def check_sentences(rules: Sequence[Rule]) -> None:
-    """Raise `Invalid` if a sentence has places for anything but arguments. Its `field` is as that of
-    `core.rules.check_rules`."""
+    """Raise `Invalid` if a sentence has a place for anything but an argument, or too many places. The error's `field`
+    is `rules.N.sentence`, where N counts from 0."""
     for place, rule in enumerate(rules):
         try:
             paths = places(rule.sentence)
@@ -58,8 +59,8 @@ def places(sentence: str) -> tuple[tuple[str, ...], ...]:
 
 
 def may_have(path: tuple[str, ...], schema: Any) -> bool:
-    """Whether a call may have a value at the path, by the tool's `inputSchema`: the argument is listed, and within one
-    that lists its members, so is the member."""
+    """Whether a call may have a value at the path, according to the tool's `inputSchema`: the schema lists the
+    argument, and if the schema of the argument lists its members, also the member."""
     rule = schema_of(schema, path[0])
     if rule is MISSING:
         return False
@@ -73,7 +74,7 @@ def may_have(path: tuple[str, ...], schema: Any) -> bool:
 
 
 def _parts(sentence: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Text, and the path of the argument after it; the path is empty where none follows."""
+    """Pairs of a text and the path of the argument that follows it; the path is empty if no argument follows."""
     done = 0
     for found in _PART.finditer(sentence):
         text = sentence[done : found.start()]

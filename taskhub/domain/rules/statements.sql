@@ -13,7 +13,8 @@ WHERE b.tenant_id = :tenant AND b.ended_at IS NULL AND b.ends_at > clock_timesta
 */
 
 -- read: present_rules(tenant bigint) -> RuleList
--- With the bypass that is in force, if there is one: `over_at` are the seconds that are left of it.
+-- With the bypass that is in force, or null if there is none. Its `over_at` is the number of seconds that are left of
+-- it.
 SELECT coalesce(v.number, 0) AS version, coalesce(v.rules, '[]') AS rules, (
     SELECT row_to_json(f) FROM (
         SELECT {bypass_columns}, extract(EPOCH FROM b.ends_at - clock_timestamp()) AS over_at
@@ -30,7 +31,7 @@ SELECT {bypass_columns}, b.ended_at FROM bypass AS b LEFT JOIN server AS s ON s.
 WHERE b.tenant_id = :tenant ORDER BY b.id DESC LIMIT :most;
 
 -- write: begin_bypass(tenant bigint, server bigint, minutes int, reason text, made_by text) -> int | None
--- The id of the new bypass; nothing if there is one already. Overdue ones have to be closed before.
+-- The id of the new bypass; no row if there is a bypass already. Overdue bypasses have to be closed before.
 INSERT INTO bypass (tenant_id, server_id, reason, made_by, began_at, ends_at)
 SELECT :tenant, :server, :reason, :made_by, n.now, n.now + make_interval(mins => :minutes)
 FROM (SELECT clock_timestamp() AS now) AS n
@@ -38,13 +39,13 @@ ON CONFLICT (tenant_id) WHERE ended_at IS NULL DO NOTHING
 RETURNING id;
 
 -- write: end_bypass(tenant bigint, bypass bigint) -> int | None
--- The trigger sets the time.
+-- A trigger corrects `ended_at`.
 UPDATE bypass AS b SET ended_at = clock_timestamp()
 WHERE b.tenant_id = :tenant AND b.id = :bypass AND b.ended_at IS NULL AND b.ends_at > clock_timestamp()
 RETURNING b.id;
 
 -- write: close_overdue(tenant bigint) -> list[Overdue]
--- Notes the end of bypasses whose time is over; `tenant` null for all tenants.
+-- Records the end of bypasses whose time is over: of this tenant, or of all tenants if `tenant` is null.
 UPDATE bypass AS b SET ended_at = b.ends_at
 WHERE (:tenant IS NULL OR b.tenant_id = :tenant) AND b.ended_at IS NULL AND b.ends_at <= clock_timestamp()
 RETURNING b.id, b.tenant_id;
@@ -59,8 +60,8 @@ SELECT {version_columns}, v.rules FROM rule_version AS v WHERE v.tenant_id = :te
 
 -- write: add_rule_version(tenant bigint, expected int, rules json, digest text, made_by text,
 --     reason text) -> int | None
--- The number of the new version; nothing if the present version is not the expected one. Of two that expect the same,
--- the second waits for the first, and then finds the number taken.
+-- The number of the new version; no row if the present version is not `expected`. If two transactions expect the same
+-- version, the second waits for the first, and then finds the number taken.
 INSERT INTO rule_version (tenant_id, number, rules, digest, made_by, reason)
 SELECT :tenant, :expected + 1, :rules, :digest, :made_by, :reason
 WHERE coalesce((SELECT max(v.number) FROM rule_version AS v WHERE v.tenant_id = :tenant), 0) = :expected
@@ -68,11 +69,11 @@ ON CONFLICT (tenant_id, number) DO NOTHING
 RETURNING number;
 
 -- write: note_governed(tenant bigint, user bigint) -> None
--- The person does not decide on calls that were made before.
+-- Records that the person changed the rules or somebody's rights, and so may not decide on calls that were made before.
 UPDATE membership SET governed_at = clock_timestamp() WHERE tenant_id = :tenant AND user_id = :user;
 
 -- read fresh: calls_to_try(tenant bigint, size int, most int) -> list[_Call]
--- The newest calls, each with its arguments if these take at most `size` bytes.
+-- The newest calls. `arguments` is null if they take more than `size` bytes.
 SELECT t.public_id, t.tool_id, t.tool_name, t.created_at,
        CASE WHEN pg_column_size(t.arguments) <= :size THEN t.arguments END AS arguments,
        coalesce(t.client_info ->> 'name', '') AS program,
@@ -84,7 +85,7 @@ ORDER BY t.id DESC
 LIMIT :most;
 
 -- read fresh: decided_approvals(tenant bigint, days int, size int, most int) -> list[_Decided]
--- The approvals that were closed last, with the calls that they were about.
+-- The approvals that were closed last, with their calls. `arguments` is null if they take more than `size` bytes.
 SELECT q.params #>> '{decided,rule}' AS rule, q.state = 'answered' AND NOT d.against AS approved,
        q.state = 'superseded' AND NOT d.against AND q.params -> 'edited' IS NULL AS withdrawn, q."group", q.quorum,
        coalesce(q.params #>> '{decided,risk}', 'low') AS risk,
@@ -117,7 +118,7 @@ ON CONFLICT (tenant_id, context_id, tool_id, rule) DO UPDATE
 SET approved = excluded.approved, dismissed_by = excluded.dismissed_by, dismissed_at = clock_timestamp();
 
 -- read: tenants_with_blocks(words text) -> list[int]
--- The tenants whose rules have one with these words.
+-- The tenants whose rules in force contain `words`.
 SELECT t.id FROM tenant AS t
 JOIN LATERAL (
     SELECT r.rules FROM rule_version AS r WHERE r.tenant_id = t.id ORDER BY r.number DESC LIMIT 1

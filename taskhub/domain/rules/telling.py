@@ -1,4 +1,5 @@
-"""Finds names that tell clients of tools which are hidden from them: names that were given before a rule hid those."""
+"""Finds names of tools from which clients can guess that there are hidden tools: the names were given before a rule hid
+these."""
 
 from __future__ import annotations
 
@@ -18,9 +19,10 @@ _NAMED: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """A rule that hides `number` tools of which other tools tell by their names: these are called by the names of their
-    servers, because the short names were taken. `pairs`: the names of the first of them, hidden and telling.
-    `servers`: those of the telling ones."""
+    """A rule that hides `number` tools which the names of other tools give away: the other tools have their server's
+    name in theirs, because the short name was taken by the hidden tool. `pairs`: names of a hidden tool and of the tool
+    that gives it away, of the first few. `servers`: the servers of the tools that give others away, of the first
+    few."""
 
     rule: Rule
     number: int
@@ -41,8 +43,8 @@ class Telling:
 
 
 def telling(rules: Sequence[Rule], tools: Sequence[ToolRecord]) -> list[Telling]:
-    """The rules of the list, also those on trial or off, that hide tools of which others tell by their names, which the
-    rule never hides. Raises `Invalid` for an expression that means nothing."""
+    """The rules of the list, also rules on trial or off, that may hide a tool which the name of another tool gives
+    away, while they never hide that other tool. Raises `Invalid` for an expression that cannot be compiled."""
     looked_at = tools[:MAX_TOOLS]
     holders = {tool.exposed_name: tool for tool in looked_at}
     made = [

@@ -1,4 +1,5 @@
-"""Tries a list of rules on calls that were made: what it would have done, beside what the list in force would."""
+"""Tries a list of rules on calls that were made: what this list would have done with them, beside what the list in
+force would have done."""
 
 from __future__ import annotations
 
@@ -17,10 +18,10 @@ from taskhub.domain.rules.sentences import check_sentences
 from taskhub.store import statements
 
 MAX_CALLS: Final = 1_000
-"""Calls that a list is tried on: the newest."""
+"""Most calls on which a list is tried: the newest."""
 MAX_SECONDS: Final = 1.0
-"""Seconds for a trial; older calls are not tried after that. For 1,000 calls, 200 rules that compare arguments and name
-no tool take 5 s; if they name tools, less than one."""
+"""Seconds for a trial; calls that are left after that are not tried. For 1,000 calls, 200 rules that compare arguments
+would take 5 s if they name no tool, and less than 1 s if they do."""
 MAX_SIZE: Final = 20_000
 """Most bytes of a call's arguments, as they are stored. A larger call is not tried."""
 
@@ -49,7 +50,7 @@ class _Call:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a list of rules does with a call: `then` is empty if no rule matches, and it runs."""
+    """What a list of rules does with a call. `then` is `None` if no rule matches, and the call runs."""
 
     then: Then | None
     rule: str = ""
@@ -58,7 +59,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """A call of the past, with what the list in force and the tried list do with it."""
+    """A call of the past. `before`: what the list in force does with it; `after`: what the tried list does."""
 
     public_id: str
     tool: str
@@ -70,8 +71,9 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What became of the calls. `left_out`: those of tools that are not offered any more, and those with long
-    arguments. `late`: those for which there was no time."""
+    """The result of a trial. `calls`: how many calls were tried. `left_out`: how many were not, because the tool is not
+    offered any more or the arguments are too long. `late`: how many were not for lack of time. `before` and `after`:
+    how many calls the list in force, and the tried list, decide in each way; `None` stands for no matching rule."""
 
     calls: int
     left_out: int
@@ -79,7 +81,8 @@ class Trial:
     before: Mapping[Then | None, int]
     after: Mapping[Then | None, int]
     on_trial: Mapping[str, int]
-    """How many calls each rule of the tried list that is on trial matches before another rule decides, by its name."""
+    """For each rule of the tried list that is on trial, by name: how many calls it matches before another rule
+    decides."""
     in_force: bool
     """Whether the tried list is the one in force."""
     different: tuple[Tried, ...]
@@ -102,8 +105,8 @@ def try_rules(tenant_id: int, rules: Sequence[Rule], offered: Iterable[ToolRecor
     """Try the list on the newest calls of the tenant, of the tools that it offers. Rules on trial decide nothing here
     either: what they match is counted. Raises `Invalid`, as saving the list would, unless it is the list in force.
 
-    The scopes of a client's token are stored only where rules were in force; for other calls, rules that speak of
-    scopes are in doubt.
+    The scopes of a client's token are stored only where rules were in force; for other calls, rules that use scopes are
+    in doubt.
     """
     listed = present(tenant_id)
     if tuple(rules) != listed.rules:

@@ -16,7 +16,7 @@ from taskhub.domain.rules.kinds import check_kinds
 from taskhub.lib.signs import escaped
 
 MAX_WHOLE: Final = 2**63
-"""Whole numbers of CEL are smaller than that."""
+"""Whole numbers in CEL are smaller than this, also without their sign."""
 
 _PLAIN: Final = re.compile(r"(?!(?:in|true|false|null)$)[A-Za-z_][A-Za-z0-9_]*")
 
@@ -37,9 +37,9 @@ class Comparison(StrEnum):
 
 
 def literal(value: Any) -> str:
-    """The text, number, truth value or `None` as CEL writes it, with invisible characters as escapes: what turns text
-    around in a call must not do so in the input of an expression. Raises `Invalid` for anything else, and for what CEL
-    cannot write; `field` is `value`."""
+    """A text, number, truth value or `None` as CEL writes it. Invisible characters are written as escapes: a character
+    that reverses the text of a call must not reverse what people see in the input of an expression. Raises `Invalid`,
+    with the field `value`, for anything else, and for what CEL cannot write."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, int) and abs(value) < MAX_WHOLE:
@@ -59,15 +59,15 @@ def _escape(sign: str) -> str:
 
 
 def of_tool(server: str, tool: str = "") -> str:
-    """The condition that a call is of this tool, by the name that its server gives it; of any tool of the server if
-    `tool` is empty."""
+    """The condition that a call is of the tool that the server names `tool`; or of any tool of the server if `tool` is
+    empty."""
     of_server = f"server.name == {literal(server)}"
     return f"{of_server} && tool.name == {literal(tool)}" if tool else of_server
 
 
 def of_argument(name: str, comparison: Comparison, value: Any = None) -> str:
-    """The condition on an argument of the call. `value` is ignored if the argument only has to be present, or absent.
-    It is a list of values for `ONE_OF`, and two numbers for `BETWEEN`, both of which count.
+    """The condition on an argument of the call. `value` is a list of values for `ONE_OF`, and for `BETWEEN` two
+    numbers, which are both allowed values. It is ignored for `PRESENT` and `ABSENT`.
 
     Raises `Invalid`, which names the field `argument` or `value`.
     """
@@ -114,12 +114,12 @@ def _between(argument: str, bounds: Any) -> str:
 
 
 def of_no_others(names: Sequence[str]) -> str:
-    """The condition that a call has no argument but these."""
+    """The condition that a call has no arguments besides `names`."""
     return f"args.all(name, name in [{', '.join(map(literal, names))}])" if names else "size(args) == 0"
 
 
 def of_client(client: Client) -> str:
-    """The condition that a call is of this client, and of no other that has its name."""
+    """The condition that a call is of this client, and not of another client with the same name."""
     parts = (("issuer", client.issuer), ("subject", client.subject), ("id", client.client_id))
     return " && ".join(f"client.{name} == {literal(value)}" for name, value in parts)
 
@@ -129,12 +129,12 @@ def _is_number(value: Any) -> bool:
 
 
 def joined(when: str, condition: str) -> str:
-    """The expression that is true if both are. Raises `Invalid` with the field `when` if `when`, or the result, is not
-    allowed as the expression of a rule."""
+    """The expression that is true if `when` and `condition` both are. Raises `Invalid`, with the field `when`, if
+    `when` or the result is not allowed as the expression of a rule."""
     compiled(when)
     if not when.strip():
         return condition
-    # On lines of their own, because a comment reaches to the end of its line.
+    # The bracket and `&&` stand on lines of their own, because a comment in `when` reaches to the end of its line.
     before = f"({when.strip()}\n)" if "||" in when or "?" in when else when.strip()
     both = f"{before}\n&& {condition}"
     compiled(both)
@@ -143,7 +143,8 @@ def joined(when: str, condition: str) -> str:
 
 
 def typed_list(text: str, kind: str) -> list[Any]:
-    """The typed values, with commas between them, each as `typed` takes it; or those of a JSON array."""
+    """The values of a text in which they stand with commas between them, each read by `typed`; or the items of a JSON
+    array."""
     if text.lstrip().startswith("["):
         found = typed(text, "")
         if isinstance(found, list):
@@ -152,8 +153,8 @@ def typed_list(text: str, kind: str) -> list[Any]:
 
 
 def typed(text: str, kind: str) -> Any:
-    """The value that was typed for an argument of this JSON type: text for `string`; else the JSON in the text, or the
-    text itself if it is no JSON."""
+    """The value that was typed for an argument of the JSON type `kind`. For `string` it is the text; otherwise the JSON
+    that the text spells, or the text itself if it is no JSON."""
     if kind == "string":
         return text
     try:

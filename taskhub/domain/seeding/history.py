@@ -1,6 +1,6 @@
-"""A made-up history, for trials of a hub as it is after a month of use. Its rows and events are like real ones, and
-sealed like them. Set-based statements write them, without the guards by which no task can be created in a later
-state."""
+"""A made-up history, for trials of a hub as it is after a month of use. Its rows and events are like real ones, and are
+sealed like real ones. Set-based statements write them, while the guards that let tasks begin only in their first states
+are off."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LIVE: Final = 60
 """Most tasks of a history that have not ended, however long it is."""
 
 CHUNK: Final = 1_250
-"""Tasks in one transaction: their events make one seal of the size usual in a busy hub."""
+"""How many tasks are made up in one transaction. Their events make one seal of the size that is usual in a busy hub."""
 
 MADE_UP: Final = "made-up-"
 """The prefix of the names of made-up clients and servers."""
@@ -64,9 +64,9 @@ _EVENTS = statements.one("seed_events", int)
 
 
 def seed_history(tenant_id: int, tasks: int, *, report: Callable[[int, int], None]) -> tuple[int, int]:
-    """Make up `tasks` tasks, spread over the last `DAYS` days, or over the time since the newest made-up one. Returns
-    how many tasks and events were added. All events that can be are sealed. After each transaction, `report` is called
-    with the numbers of tasks and events so far.
+    """Make up `tasks` tasks, spread over the last `DAYS` days, or over the time since the newest made-up task. Returns
+    how many tasks and events were added. All events that can be sealed are sealed. After each transaction, `report` is
+    called with the numbers of tasks and events so far.
 
     Raises `Refused` if the tenant has tasks of a client that is neither made up nor the demo's: in one audit log,
     made-up events could not be told from real ones."""

@@ -19,8 +19,9 @@ WHERE c.tenant_id = :tenant AND c.name LIKE :made_up || '%';
 
 -- write: seed_tasks(tenant bigint, contexts bigint[], tools bigint[], words text[], start timestamptz, step float8,
 --     until timestamptz, count int, live boolean) -> tuple[int, int]
--- Returns the first and the last id. A client or tool that is in its array twice is used twice as often. No task lives
--- longer than some minutes, because ids and times of events must grow together (`_SKEW` in domain/audit/reads.py).
+-- Returns the first and the last id. A client or tool that is in `contexts` or `tools` twice is used twice as often. No
+-- task lives longer than some minutes, because ids and times of events must grow together (`_SKEW` in
+-- domain/audit/reads.py).
 WITH drawn AS MATERIALIZED (
     SELECT nextval(pg_get_serial_sequence('task', 'id')) AS id, n,
            :start + make_interval(secs => :step * (n - 1)) AS born, random() AS how, random() AS ask,
@@ -136,7 +137,7 @@ CROSS JOIN LATERAL (VALUES
 WHERE a.happened ORDER BY t.id, a.number;
 
 -- write: seed_people(tenant bigint, since timestamptz) -> None
--- The tenant's people were there before its history, so that they may decide on it.
+-- Makes the rights of the tenant's people older than its history, so that they may decide on the calls in it.
 UPDATE membership SET granted_at = least(granted_at, :since) WHERE tenant_id = :tenant;
 
 -- write: seed_decisions(low bigint, high bigint) -> None

@@ -1,6 +1,7 @@
 -- Sessions of the protocol revisions of 2025, and the outbound requests that their streams send.
 
--- Starts a session for the context and returns its id. If there are p_most live ones, ends those unused for longest.
+-- Starts a session for the context and returns its id. If the context has p_most live sessions, ends those that were
+-- unused for longest.
 CREATE OR REPLACE FUNCTION start_session(p_public_id text, p_tenant bigint, p_context bigint, p_version text,
                                  p_client_info jsonb, p_client_capabilities jsonb, p_most int) RETURNS bigint
 LANGUAGE sql AS $$
@@ -11,15 +12,15 @@ LANGUAGE sql AS $$
     VALUES (p_public_id, p_tenant, p_context, p_version, p_client_info, p_client_capabilities) RETURNING id
 $$;
 
--- Whether a web process serves the stream. The process updates `seen_at` while it does. False if the client has
--- cancelled the request of the stream.
+-- Whether a web process serves the stream. While a process serves it, the process updates `seen_at`. False if the
+-- client has cancelled the request of the stream.
 CREATE OR REPLACE FUNCTION th_served(s stream) RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT s.attached AND s.closed_at IS NULL AND NOT s.cancelled
        AND s.seen_at > clock_timestamp() - interval '25 seconds'
 $$;
 
--- The way in which a request asks: its method, with the mode of an elicitation that opens a page: clients may know
--- forms and no pages.
+-- What a client has to be able to do to answer a request: the request's method, with ':url' for an elicitation that
+-- opens a page, because clients may know forms and no pages.
 CREATE OR REPLACE FUNCTION th_way(o outbound) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT o.method || CASE WHEN o.params ->> 'mode' = 'url' THEN ':url' ELSE '' END
 $$;
@@ -28,13 +29,13 @@ $$;
 -- for a session's own stream (kind 'listen'), those of all tasks of the session for which no other stream is served.
 -- A request that is assigned to another stream moves to this one if that stream is no longer served, or if this one has
 -- just been opened or resumed (p_first): the client listens at its newest stream of a task or session, and a stream
--- whose process was killed still looks served for a while. With p_first, a request does not move if the session's own
--- stream is served and has sent it: a client that then asks for the result would be asked twice.
--- Of the requests that this stream has sent before it was resumed, only those with ids above p_after are sent again.
+-- whose process was killed still looks served for a while. Even with p_first, a request does not move if the session's
+-- own stream is served and has sent it: otherwise a client that asks for the result after that would be asked twice.
+-- If this stream was resumed, requests that it had sent before are sent again only if their ids are above p_after.
 -- Another session of the same caller gets a request if no stream of the first session is served, if it waits for the
--- task and only the first session's own stream has the request, or if it asks for the task's result, since the first
--- may only look alive. It gets only requests whose th_way is in p_methods, because its client can answer these, and no
--- request about a task that the client of the first session hosts.
+-- task and only the first session's own stream has the request, or if it asks for the task's result, because the first
+-- session may only look alive. It gets only requests whose th_way is in p_methods, because its client can answer these,
+-- and no request about a task that the client of the first session hosts.
 -- Returns no row if the stream has ended, or if another process serves it. Otherwise the first row has no id: r_method
 -- is 'active' or 'idle', and r_params is the number of seconds until a further request is due. Of a session's own
 -- streams, and of those that wait for the result of one task, only the newest is active, so that nothing is sent twice.
@@ -105,8 +106,8 @@ BEGIN
 END $$;
 
 -- Stores and records what the client said to the request to open the page of a question: accept, decline or cancel, or
--- refused for an error, whose message is p_reason. It decides nothing: the question stays open. A session whose client
--- accepted is told when the question is closed. Returns whether the answer counts: only the first does, and only while
+-- refused for an error, whose message is p_reason. The question stays open. If the client accepts, its session is
+-- notified when the question is closed. Returns whether the answer counts: only the client's first does, and only while
 -- the question is open.
 CREATE OR REPLACE FUNCTION answer_page(p_task bigint, p_question bigint, p_verdict text, p_reason text, p_who text)
 RETURNS boolean LANGUAGE plpgsql AS $$
@@ -126,7 +127,7 @@ BEGIN
     IF NOT FOUND OR asked.state NOT IN ('open', 'offered') THEN
         RETURN false;
     END IF;
-    -- There is no request yet if a poll told the client of the page.
+    -- If the client learned of the page by a poll, there is no request yet.
     INSERT INTO outbound (task_id, question_id, page, method, params, state, closed_at)
     VALUES (p_task, asked.id, true, 'elicitation/create', '{}',
             CASE WHEN p_verdict = 'accept' AND asked.stream_id IS NOT NULL THEN 'accepted' ELSE 'answered' END,

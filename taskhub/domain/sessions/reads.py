@@ -33,9 +33,10 @@ class EarlierWait(NamedTuple):
 
     kind: str
     served: bool
-    """Whether its stream is still open, as far as is known: nothing has closed or left it."""
+    """Whether the stream of the request is still open, as far as the hub knows: no process has closed it or stopped
+    serving it."""
     answered: bool
-    """Whether its stream ended with an answer, which may be an interim result."""
+    """Whether the stream of the request ended with an answer, which may be an interim result."""
     seconds: float
     """Seconds since the request was made."""
 
@@ -59,12 +60,12 @@ class OutboundRequest:
     open: bool
     question: OpenQuestion
     page: bool
-    """Whether it only asks the client to open the page where people answer the question."""
+    """Whether the request only asks the client to open the page on which people answer the question."""
 
 
 _ASKED = statements.maybe("asked_of", OutboundRequest)
 
 
 def asked_of(session_id: int, outbound_id: int) -> OutboundRequest | None:
-    """The request with this id, if it is assigned to a stream of this session; else `None`."""
+    """The request with this id; `None` if it is not assigned to a stream of this session."""
     return _ASKED(outbound=outbound_id, session=session_id)

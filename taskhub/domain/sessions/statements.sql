@@ -130,7 +130,7 @@ DELETE FROM stream WHERE id = any(array(
 
 -- read: asked_of(outbound bigint, session bigint) -> OutboundRequest | None
 -- Two columns are named `id` and two `page`, one of the request and one of its question: columns are matched by
--- position, not by name. What is sent as a request is not answered by a tool.
+-- position, not by name. `by_tool` is false: a question that is sent as a request is not answered with the hub's tool.
 SELECT o.id, o.task_id, o.method, o.params, o.state = 'open' AND q.state = 'open' AS open,
        q.key, q.kind, q.params, q.audience, q."group", q.quorum, 0 AS approvals, q.id, -- as above -- noqa: AL08
        false AS page, false AS by_tool, false AS offered, o.page -- as above -- noqa: AL08

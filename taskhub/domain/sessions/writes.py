@@ -20,7 +20,7 @@ from taskhub.lib import jsonx
 from taskhub.store import statements
 
 MOST_SESSIONS = 1_000
-"""Most live sessions of one context. Beyond that, those that were unused for longest end."""
+"""Most live sessions of one context. If a further session begins, the one that was unused for longest ends."""
 
 STREAM_SECONDS = 86_400
 """Seconds for which a stream that no process serves can be resumed."""
@@ -75,7 +75,7 @@ def unfollow_resource(session_id: int, public_id: str, uri: str) -> None:
 
 
 def mark_profile(session_id: int, profile: str) -> None:
-    """Record that the session uses this profile."""
+    """Record that the session uses the profile `profile`."""
     _MARK_PROFILE(session=session_id, profile=profile)
 
 
@@ -97,8 +97,8 @@ def purge_streams(*, limit: int = 1_000) -> int:
 @dataclass(frozen=True, slots=True)
 class Place:
     """A stream that this process serves. `attach` is the number of this attachment: each later one has a higher number.
-    `since` is when the stream was last served, or opened. `told`: whether another stream has reported on the task so
-    far, namely the session's own stream, or one that waited for the task."""
+    `since`: when the stream was last served, or opened if it never was. `told`: whether another stream has reported on
+    the task so far: the session's own stream, or a stream that waited for the task."""
 
     id: int
     attach: int
@@ -123,13 +123,14 @@ def open_stream(
 
 
 def attach_stream(session_id: int, stream_id: int) -> Place | None:
-    """Resume a stream in this process; the process that served it until now sends nothing more (B25-16). Returns `None`
-    for a stream of another session, or one whose request the client has cancelled."""
+    """Resume a stream in this process; the process that served it until now does not send on it any more (B25-16).
+    Returns `None` for a stream of another session, or if the client has cancelled the stream's request."""
     return _ATTACH(stream=stream_id, session=session_id)
 
 
 def leave_stream(place: Place, *, closed: bool) -> None:
-    """Stop serving the stream. `closed`: all was sent; else another stream of the task takes over its requests."""
+    """Stop serving the stream. `closed`: whether everything was sent on it. If not, another stream of the task takes
+    over its requests."""
     left = _LEAVE(stream=place.id, attach=place.attach, closed=closed)
     if not closed:
         announce(*filter(None, left))
@@ -160,7 +161,7 @@ def cancel_stream(session_id: int, request_id: str) -> tuple[str, int | None, bo
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A request for a client. Its JSON-RPC id is made of `id`."""
+    """A request to be sent to a client. Its JSON-RPC id is made from `id`."""
 
     id: int
     method: str
@@ -169,19 +170,19 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Withdrawn:
-    """A request whose question was closed by another answer. `delivered`: whether it had been sent before: one that
-    is due later had not."""
+    """A request that is withdrawn because its question was closed. `delivered`: whether the request had been sent; a
+    request that is due later had not."""
 
     sent: Sent
     delivered: bool
     task_id: int
     page: bool
-    """Whether it asked the client to open the page of the question."""
+    """Whether the request asked the client to open the page of the question."""
 
 
 class _Delivered(NamedTuple):
-    """A row of `deliver`. The first one is about the stream: `method` is `active` or `idle`, `params` the seconds until
-    a further request is due. Each other row is a request."""
+    """A row of `deliver`. The first row is about the stream: `method` is `active` or `idle`, `params` the seconds until
+    a further request is due. Each other row is a request, with its method and params."""
 
     id: int
     method: str
@@ -201,7 +202,8 @@ _ENDED_PAGES = statements.many("ended_pages", str)
 
 @dataclass(frozen=True, slots=True)
 class NewRequest:
-    """A request to be made of an open question; `page`: to open its page."""
+    """A request to a client that is to be made for an open question. `page`: whether it asks the client to open the
+    question's page."""
 
     question_id: int
     method: str
@@ -227,23 +229,25 @@ def offer_page(task_id: int, question_id: int) -> None:
 
 def answer_page(task_id: int, question_id: int, verdict: str, *, actor: Actor) -> None:
     """Store and record what the client said to the request to open the page of the question: `accept`, `decline` or
-    `cancel`, or `refused` for an error, whose message is `actor.reason`. It answers no question. Only the first answer
-    counts, and only while the question is open. A session whose client accepts is told when the question is closed."""
+    `cancel`, or `refused` for an error, whose message is `actor.reason`. The question is not answered by this. Only the
+    client's first word counts, and only while the question is open. If the client accepts, its session is notified when
+    the question is closed."""
     said = {"task": task_id, "question": question_id, "verdict": verdict, "reason": actor.reason, "who": who(actor)}
     if change(_ANSWER_PAGE, **said):
         announce(task_id)
 
 
 def ended_pages(session_id: int) -> list[str]:
-    """The params, as JSON, of requests to open a page that this session's client accepted, and whose question is closed
-    now; each once."""
+    """The params, as JSON, of requests to open a page that this session's client accepted and whose question is closed
+    by now. Each is returned only once."""
     return _ENDED_PAGES(session=session_id)
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """The requests that a stream is to send now, and the `seconds` after which the next one is due, if any. Of a
-    session's own streams, and of those for one task's result, only the newest is `active` and sends anything."""
+    """The requests that a stream is to send now. `seconds`: the time until the next request is due; `None` if there is
+    none. Of a session's own streams, and of those for one task's result, only the newest is `active` and sends
+    anything."""
 
     requests: list[Sent]
     active: bool
@@ -251,8 +255,10 @@ class Delivery:
 
 
 def deliver(place: Place, *, first: bool, methods: Sequence[str], after: int = 0) -> Delivery | None:
-    """The requests that this stream is to send now; `None` if it has ended, or if another process serves it. The rules
-    are in functions.sql, at `deliver`."""
+    """The requests that this stream is to send now; `None` if the stream has ended, or another process serves it.
+    `first`: whether it has just been opened or resumed. `methods`: the methods that the client can answer. `after`: the
+    id of the last request that the client got before it resumed the stream. functions.sql has the rules, at
+    `deliver`."""
     found = _DELIVER(stream=place.id, attach=place.attach, first=first, after=after, methods=list(methods))
     if not found:
         return None
@@ -265,15 +271,15 @@ def deliver(place: Place, *, first: bool, methods: Sequence[str], after: int = 0
 
 
 def withdraw(place: Place) -> list[Withdrawn]:
-    """Withdraw the requests on this stream whose question is closed. Returns each once."""
+    """Withdraw the requests on this stream whose question is closed. Returns each request only once."""
     return _WITHDRAW(stream=place.id)
 
 
 def answer_request(
     outbound_id: int, task_id: int, question: OpenQuestion, response: dict[str, Any], *, actor: Actor
 ) -> AnswerOutcome:
-    """`answer_question` with the client's answer to this request. Request and question are closed in one transaction,
-    or the stream would withdraw the request that was just answered."""
+    """Answer the question of this request with what the client answered (`answer_question`). One transaction closes
+    both the request and the question: otherwise the stream could withdraw the request that was just answered."""
     with transaction.atomic():
         _close_request(outbound_id)
         return answer_question(task_id, question, response, actor=actor)
@@ -282,7 +288,8 @@ def answer_request(
 def refuse_request(
     outbound_id: int, task_id: int, question: OpenQuestion, error: dict[str, Any], *, actor: Actor
 ) -> AnswerOutcome:
-    """`refuse_question` with the client's error in place of an answer to this request."""
+    """Close the question of this request with the error that the client sent in place of an answer (`refuse_question`).
+    One transaction closes both, as in `answer_request`."""
     with transaction.atomic():
         _close_request(outbound_id)
         return refuse_question(task_id, question, error, actor=actor)
@@ -293,8 +300,8 @@ def _close_request(outbound_id: int) -> None:
 
 
 def ask_further(outbound_id: int, method: str, params: dict[str, Any], *, seconds: float) -> None:
-    """Close a request whose answer was only a step, and create the next one for the same question, due in `seconds`. In
-    one statement, so that the question is not lost if this process dies in between (CH-13)."""
+    """Close a request whose answer was only a step, and create the next request for the same question, due in
+    `seconds`. One statement does both, so that the question is not lost if this process dies in between (CH-13)."""
     announce(*_ASK_FURTHER(outbound=outbound_id, method=method, params=jsonx.encode(params).decode(), seconds=seconds))
 
 

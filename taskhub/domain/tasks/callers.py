@@ -1,5 +1,5 @@
-"""Callers of plain calls: the caller that waits for a task, or the time since when none waits. After its caller has
-left, a call goes on, or is cancelled after a while; an equal call of the same client joins it (`join_or_create_tasks`
+"""Callers of plain calls: which caller waits for a task, or since when none does. A call whose caller has left goes on,
+or is cancelled after a while. If its client makes the same call again, that call joins the task (`join_or_create_tasks`
 in callers.sql)."""
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ def leave(task_id: int, waiter: str, *, actor: Actor, interim: bool = False) -> 
     """Record that `waiter` stopped waiting without the result; an empty `waiter` stands for any. `actor.reason` says
     why. With `interim` the caller was given an interim result, and no event is recorded.
 
-    Returns the time at which it left; `None` if another caller waits meanwhile, or none was waiting.
+    Returns the time at which the caller left; `None` if another caller waits by now, or none was waiting.
     """
     return change(_LEAVE, task_id, task=task_id, waiter=waiter, interim=interim, who=who(actor))
 
 
 def wait(task_id: int, waiter: str) -> None:
-    """Record that this caller waits for a task that was created before."""
+    """Record that the caller `waiter` waits for a task that existed before."""
     _WAIT(task=task_id, waiter=waiter)
 
 
@@ -59,6 +59,6 @@ def cancel_left(task_id: int, left_at: datetime, *, actor: Actor) -> bool:
 
 
 def plain_tasks(context_id: int, state: str, most: int) -> list[TaskRecord]:
-    """The client's tasks of plain calls, newest first. `state`: `open` for those that have not ended, `unread` for
-    those that ended and whose result was not fetched, or `all` for both."""
+    """The client's tasks of plain calls, at most `most`, newest first. `state`: `open` for those that have not ended,
+    `unread` for those that ended and whose result was not fetched, or `all` for both."""
     return _PLAIN(context=context_id, open=state != "unread", unread=state != "open", most=most)

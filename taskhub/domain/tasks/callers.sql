@@ -85,8 +85,8 @@ BEGIN
                    WHERE (w ->> 'n')::int <> ALL (done)) END, p_who) AS c;
 END $$;
 
--- Records an event about the caller of a plain call. `p_as`: where p_who has an actor for each task (create_tasks), the
--- public id under which it has the caller; else empty.
+-- Records an event about the caller of a plain call. `p_as`: if p_who has an actor for each new task (create_tasks),
+-- the public id of the task whose actor is meant; otherwise empty.
 CREATE OR REPLACE FUNCTION th_record_caller(p_id bigint, p_action text, p_as text DEFAULT '') RETURNS void
 LANGUAGE sql AS $$
     INSERT INTO event (tenant_id, task_id, action, actor, door, address, context_id, target, reason, after)

@@ -1,4 +1,5 @@
-"""Checks: if nobody knows whether a tool ran, its companion, a read-only tool, is asked (`Policy.companion`)."""
+"""Checks: if it is not known whether a tool ran, a worker asks the tool's companion, which is a read-only tool
+(`Policy.companion`)."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ MAX_KEPT: Final = 65_536
 
 @dataclass(frozen=True, slots=True)
 class _Due:
-    """A check that this worker has taken."""
+    """A check that this worker has taken, as the database has it. `fits`: whether the companion is offered and
+    only reads."""
 
     question_id: int
     tries: int
@@ -56,9 +58,9 @@ class _Due:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A check that this worker has taken: it is to call the companion tool with `arguments`. Its server calls the tool
-    `name`, clients call it `exposed_name`. `problem` says why the tool must not be called; it is empty if the tool may
-    be called."""
+    """A check that this worker has taken: it is to call the companion with `arguments`. The companion's server names it
+    `name`, clients know it as `exposed_name`. `problem` says why it must not be called; empty if it may. `call` is the
+    call whose outcome is unknown."""
 
     question_id: int
     tries: int
@@ -140,7 +142,7 @@ def put_off(check: Check, problem: str) -> None:
 
 def end_check(check: Check, *, result: dict[str, Any] | None = None, problem: str = "", actor: Actor) -> None:
     """End the check with what the companion answered, or with the reason why it did not. If the policy says what the
-    answer means, this is the ruling, and nobody is asked any more."""
+    answer means, that meaning is the ruling, and people are not asked any more."""
     kept = None if result is None else jsonx.encode(jsonx.repaired(result)).decode()
     if kept is not None and len(kept.encode()) > MAX_KEPT:
         kept, problem = None, f"Its answer has more than {MAX_KEPT:,} bytes and was not kept."
@@ -180,7 +182,8 @@ def _same(wanted: Any, found: Any) -> bool:
 
 
 def _object(result: dict[str, Any]) -> dict[str, Any]:
-    """The answer of the companion as an object: its structured content, else the JSON of its only text."""
+    """The answer of the companion as an object: its structured content; if it has none, the JSON in its only text.
+    Empty if there is no object."""
     structured = result.get("structuredContent")
     if isinstance(structured, dict):
         return structured

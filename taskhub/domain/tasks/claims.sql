@@ -1,8 +1,8 @@
 -- Claims: which worker gets which task, and which tasks may not run any more.
 
 -- For each context with running tasks: how many more of its tasks p_worker may take, zero or less if the context is
--- full. p_per_context limits its tasks on all workers, p_share those on this one. Read from an index (task_held) that
--- no change of a running task touches.
+-- full. p_per_context limits the tasks of a context on all workers, p_share those on p_worker. Read from an index
+-- (task_held) that no change of a running task touches.
 CREATE OR REPLACE FUNCTION th_rooms(p_worker text, p_per_context int, p_share int)
 RETURNS TABLE (context_id bigint, room int)
 LANGUAGE sql STABLE AS $$
@@ -35,8 +35,8 @@ CREATE OR REPLACE FUNCTION th_may_call(client auth_context) RETURNS boolean LANG
         ELSE true END
 $$;
 
--- Why calls of this client to this tool must not run at all; null if they may. Where a task is not claimed but born
--- with a lease (create_tasks), it is looked at as well.
+-- Why calls of this client to this tool must not run at all; null if they may. Tasks that are created with a lease, and
+-- so are never claimed, are checked by it as well (create_tasks).
 CREATE OR REPLACE FUNCTION th_why_not(s server, o tool, c auth_context) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN s.removed_at IS NOT NULL THEN 'server_removed'
                 WHEN NOT CASE WHEN c.issuer IN ('taskhub/oauth', 'taskhub/console') THEN th_may_call(c)
@@ -50,11 +50,11 @@ CREATE OR REPLACE FUNCTION th_unconfirmed(s server, o tool) RETURNS boolean LANG
     SELECT s.review AND o.confirmed_digest <> o.digest
 $$;
 
--- Those of the tasks p_ids that must not run as they are if a worker takes them now, and why. An approval is for
--- exactly the call that people saw (th_call_digest), and holds while these people may approve it: otherwise it has to
--- be asked for again. It also has to be asked for if a tool waits for a person to confirm it and nobody has approved
--- this call. As every batch of a claim is checked here, the costly check of a client's rights (th_may_call) is made
--- only if they depend on a person.
+-- Which of the tasks p_ids must not run as they are if a worker takes them now, and why. An approval is for exactly the
+-- call that people saw (th_call_digest), and counts as long as these people may approve it: otherwise people have to be
+-- asked again. They also have to be asked if the tool waits for a person to confirm it and nobody has approved this
+-- call. As every batch of a claim is checked here, the costly check of a client's rights (th_may_call) is made only if
+-- they depend on a person.
 CREATE OR REPLACE FUNCTION th_unfit(p_ids bigint[])
 RETURNS TABLE (id bigint, tenant_id bigint, tool_id bigint, lease_epoch int, approval bigint, reason text, why text)
 LANGUAGE sql STABLE AS $$
@@ -96,7 +96,7 @@ LANGUAGE sql STABLE AS $$
     WHERE may.barred IS NOT NULL OR may.gone OR may.outdated
 $$;
 
--- Holds back those of the tasks p_ids, which a worker is about to take, that must not run as they are (th_unfit);
+-- Of the tasks p_ids, which a worker is about to take, holds back those that must not run as they are (th_unfit), and
 -- returns their ids. Where the tool has changed, an approval is asked for; the other tasks are faulted, with the
 -- reason. The caller holds the locks of the tasks.
 CREATE OR REPLACE FUNCTION th_hold_back(p_ids bigint[]) RETURNS bigint[] LANGUAGE plpgsql AS $$
@@ -141,10 +141,11 @@ BEGIN
     RETURN held_back;
 END $$;
 
--- Whether the rules have to decide a call again before it runs: they, or the definition of its tool, or what they see
--- of the person who signed in its client, are not those by which they decided it last (`decided`), or the bypass that
--- let it pass is over. `seen` and `present` are the digests of the definition then and now. Where there are no rules
--- `decided` is null, and null AND a subquery would run the subquery: hence `coalesce`.
+-- Whether the rules have to decide a call again before it runs. They have to if, since they decided it last
+-- (`decided`), something has changed: the rules, the definition of the tool, or what the rules see of the person who
+-- signed in the client; or if the bypass that let the call pass is over. `seen` and `present` are the digests of the
+-- definition then and now. Where there are no rules `decided` is null, and null AND a subquery would run the subquery:
+-- hence `coalesce`.
 CREATE OR REPLACE FUNCTION th_to_decide(tenant bigint, client bigint, decided jsonb, seen bytea, present text)
 RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT coalesce((decided ->> 'version')::int, 0) <> v.number OR v.number > 0 AND seen <> decode(present, 'hex')
@@ -173,8 +174,8 @@ $$;
 -- tasks for a disabled server, which cause a second look only when a first look meets one.
 -- Tasks for a removed server are faulted (th_hold_back).
 -- The first look takes the queue as it stands, oldest first, as many tasks as every context has room for: whatever it
--- finds fits, and no task is locked in vain. It is enough if no context is full, no server is scarce and no more tasks
--- than that are queued. Otherwise the backlog of one context or server may fill the front of the queue.
+-- finds fits, and no task is locked in vain. The first look is enough if no context is full, no server is scarce and no
+-- further tasks are queued. Otherwise the backlog of one context or server may fill the front of the queue.
 -- The second look goes from context to context, and within each from tool to tool. It never reads an entry of a full
 -- context, nor more of a server's entries than the server has room for: its cost grows with the number of waiting
 -- contexts and tools, not of tasks. It visits at most 200 pairs of context and tool, from a start that changes with
@@ -408,8 +409,8 @@ $$;
 
 -- Stores what the rules say of a claimed task for which they have to decide again (th_to_decide). With `p_approval`, a
 -- question as an array of one, people are asked; with `p_refusal`, the text that its caller gets, the task ends; with
--- neither it may run. Returns whether it may run: otherwise the worker has lost it. A task that is to be cancelled ends
--- instead.
+-- neither it may run. Returns whether it may run: if not, the worker does not hold it any more. A task that is to be
+-- cancelled ends instead.
 CREATE OR REPLACE FUNCTION decide_again(p_id bigint, p_epoch int, p_decided jsonb, p_approval json, p_refusal text,
                                         p_who text)
 RETURNS boolean LANGUAGE plpgsql AS $$

@@ -43,7 +43,8 @@ from taskhub.store import statements
 
 class _Made(NamedTuple):
     """The outcome for the task numbered `n`. `existed`: an earlier task is returned, which has the same key or was
-    joined. `reused`: the key was used for another call. `in_place`: `NewTask.place` has the task's first lease."""
+    joined. `reused`: the key was used for another call. `in_place`: the worker of `NewTask.place` has the task's first
+    lease."""
 
     n: int
     existed: bool
@@ -60,7 +61,7 @@ _APPROVALS = statements.one("count_open_approvals", tuple[int, int])
 _TURN = statements.none("take_turn_to_ask")
 _KNOWN = statements.one("known_key", bool)
 _AFTER_TIME: Final = frozenset({"expires_minutes", "otherwise", "escalate_to"})
-"""The members that a question keeps of its rule about the case that nobody decides in time."""
+"""The members of a question's `decided` that say what the rule wants if nobody decides in time."""
 _TRACE_PARENT: Final = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}.*")
 TTL_RANGE_MS = (1_000, 2_592_000_000)
 
@@ -83,9 +84,9 @@ def create_task(new: NewTask, actor: Actor) -> Created:
 
 
 def create_tasks(wanted: Sequence[tuple[NewTask, Actor]]) -> list[Created | Exception]:
-    """`create_task` for each, in one transaction, but for those that need an approval: these have one each. Returns for
-    each, in order, the task or the exception: a refused task does not affect the others. Raises `Unavailable` for all
-    of them, but for those that need an approval."""
+    """`create_task` for each of `wanted`: in one transaction, but each task that needs an approval in its own. Returns
+    for each, in order, the task or the exception: a refused task does not affect the others. If `Unavailable` ends the
+    common transaction, it is raised, and nothing is created."""
     outcomes: dict[int, Created | Exception] = {}
     drafts: list[_Draft] = []
     asking: list[_Draft] = []
@@ -199,8 +200,9 @@ def _draft(n: int, new: NewTask, actor: Actor) -> _Draft:
 
 
 def _or_earlier(new: NewTask, limit: LimitReached) -> LimitReached | None:
-    """For a call at a limit that may be answered with an earlier task: the error if there is none, as far as that is
-    not known yet. Raises the error for any other."""
+    """What becomes of the error if a call at a limit may get an earlier task. For a call that may join a task, returns
+    the error, which counts if there is no such task. For a call whose key was used, returns `None`. For any other call,
+    raises the error."""
     if new.join_seconds is not None:
         return limit
     if new.idempotency_key is None or not _known(new.context_id, new.idempotency_key):
@@ -209,8 +211,8 @@ def _or_earlier(new: NewTask, limit: LimitReached) -> LimitReached | None:
 
 
 def _store_asking(draft: _Draft) -> dict[int, Created | Exception]:
-    """Store a task that needs an approval. Such calls of a client come one after the other, so that no number of them
-    at the same moment exceeds the limit: it was counted before, and is counted again here."""
+    """Store a task that needs an approval. A client's tasks of this sort are stored one after the other, and the limit
+    is checked here once more: otherwise calls of the same moment could exceed it."""
     with transaction.atomic():
         _TURN(context=draft.new.context_id)
         try:
@@ -251,7 +253,7 @@ def _store(drafts: Sequence[_Draft]) -> dict[int, Created | Exception]:
 
 
 def _repeated(drafts: Sequence[_Draft]) -> list[_Draft]:
-    """The drafts that are equal to an earlier one in `drafts` and may join its task."""
+    """The drafts that may join the task of an earlier draft in `drafts`, because both have the same call."""
     first: set[tuple[Any, ...]] = set()
     again = []
     for draft in drafts:
@@ -265,7 +267,7 @@ def _repeated(drafts: Sequence[_Draft]) -> list[_Draft]:
 
 
 def _who(drafts: Sequence[_Draft]) -> str:
-    """The actor of the tasks, as JSON: usually one for all, else one for each task (see `task_record`)."""
+    """The actor of the tasks, as JSON: usually one actor for all tasks, otherwise one for each (see `task_record`)."""
     actors = {draft.actor for draft in drafts}
     if len(actors) == 1:
         return who(drafts[0].actor)
@@ -358,7 +360,7 @@ def _check_limit(context_id: int) -> None:
 
 
 def _check_approvals(new: NewTask) -> None:
-    """Raises `LimitReached` if as many calls of the context, or of its conversation, as may wait for approval. People
+    """Raises `LimitReached` if as many calls of the context, or of its conversation, wait for approval as may. People
     who are asked too often approve without looking."""
     of_context, of_conversation = _APPROVALS(context=new.context_id, session=new.session_id, trace=_trace_id(new))
     for waiting, most, of in (
@@ -366,7 +368,7 @@ def _check_approvals(new: NewTask) -> None:
         (of_conversation, settings.TASKHUB_CONVERSATION_APPROVALS, _conversation(new)),
     ):
         if waiting >= most:
-            # More than the most, where a decision was undone or a call is asked about later or again.
+            # There are more than may wait if a decision was undone, or people are asked about a call later or again.
             allowed = "the most allowed" if waiting == most else f"more than the {most} that may"
             raise LimitReached(
                 f"{waiting} calls of {of} wait for approval already, {allowed}. "
@@ -380,8 +382,8 @@ def _conversation(new: NewTask) -> str:
 
 
 def _trace_id(new: NewTask) -> str:
-    """The id of the caller's trace, which tells its conversation where there are no sessions (W3C Trace Context);
-    empty without one."""
+    """The id of the caller's trace (W3C Trace Context), by which a conversation is known where there are no sessions;
+    empty if the call has none."""
     parent = new.trace.get("traceparent")
     found = _TRACE_PARENT.fullmatch(parent) if isinstance(parent, str) else None
     return found[1] if found else ""
@@ -436,7 +438,8 @@ def approval_question(tool: ToolRecord, arguments: dict[str, object], verdict: V
 
 
 def named_values(rule: Rule, arguments: dict[str, object], schema: object) -> dict[str, object]:
-    """The short values of arguments that the rule speaks of, by which lists tell calls of one tool apart."""
+    """The short values of the arguments that the rule's expression names. Lists show them, to tell calls of one tool
+    apart."""
     found: dict[str, object] = {}
     for name in sorted(compiled(rule.when).arguments or ()):
         of_schema = schema_of(schema, name)
@@ -448,7 +451,7 @@ def named_values(rule: Rule, arguments: dict[str, object], schema: object) -> di
 
 
 def _wanted(new: NewTask, approval: NewQuestion | None) -> NewQuestion | None:
-    """The approval as the caller wants it: within its time, and with the terms of the permit."""
+    """The approval as the caller wants it: due within `wanted_seconds`, and with the terms of the permit."""
     if approval is None:
         return None
     if new.wanted_seconds is not None and new.wanted_seconds < approval.due_seconds:

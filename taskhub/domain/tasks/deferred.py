@@ -79,7 +79,7 @@ class PutBack:
 
 
 def within_range(poll_ms: int) -> int:
-    """The time between two polls, within `POLL_RANGE_MS`."""
+    """`poll_ms`, raised or lowered into `POLL_RANGE_MS`."""
     least, most = POLL_RANGE_MS
     return min(max(poll_ms, least), most)
 
@@ -180,8 +180,8 @@ def _opened(session: bytes | None) -> str:
 
 
 def put_back_polls(polls: Sequence[PutBack], *, actor: Actor) -> frozenset[int]:
-    """Put polls back, or keep them. Nothing is written to a task whose message has not changed. Returns the ids of the
-    tasks whose polls this worker still had."""
+    """Set when these polls are due next, whether their worker gives them back or keeps them. Nothing is written to a
+    task whose message has not changed. Returns the ids of the tasks whose polls this worker still had."""
     rows = [
         {
             "id": each.poll.claim.task_id,
@@ -199,7 +199,7 @@ def put_back_polls(polls: Sequence[PutBack], *, actor: Actor) -> frozenset[int]:
 
 
 def end_poll(poll: Poll, *, status: str) -> bool:
-    """Record that the server's task is over, for a call that has ended: the task is polled no more."""
+    """Record that the server's task is over, for a call that has ended. Workers do not poll that task any more."""
     return change(_END, task=poll.claim.task_id, turn=poll.turn, status=status)
 
 
@@ -223,7 +223,7 @@ def fault_deferred(poll: Poll, error: dict[str, Any], *, status: str, kind: str,
 
 def lose_deferred(poll: Poll, *, told: str, actor: Actor) -> bool:
     """Report that the server's task cannot be found any more; `told` says why. A tool that may run twice runs again, up
-    to its attempts; for any other, people are asked whether it ran. Returns as `fault_deferred`."""
+    to its attempts; for any other, people are asked whether it ran. Returns what `fault_deferred` returns."""
     return change(
         _LOSE,
         poll.claim.task_id,
@@ -237,7 +237,7 @@ def lose_deferred(poll: Poll, *, told: str, actor: Actor) -> bool:
 
 
 def cancel_deferred(poll: Poll, *, status: str, message: str, actor: Actor) -> bool:
-    """End the task as cancelled, and its server's task as over, in `status`. Returns as `fault_deferred`."""
+    """End the task as cancelled, and its server's task as over, in `status`. Returns what `fault_deferred` returns."""
     return change(
         _CANCEL,
         poll.claim.task_id,
@@ -252,7 +252,7 @@ def cancel_deferred(poll: Poll, *, status: str, message: str, actor: Actor) -> b
 
 def ask_deferred(poll: Poll, asked: Sequence[NewQuestion] | None, *, message: str, delay_ms: int, actor: Actor) -> bool:
     """Open further questions of the server's task, and poll it again after `delay_ms`. If `asked` is `None`, close its
-    open questions: the server wants no answer any more. Returns as `fault_deferred`."""
+    open questions: the server does not want an answer any more. Returns what `fault_deferred` returns."""
     return change(
         _ASK,
         poll.claim.task_id,

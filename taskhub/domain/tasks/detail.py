@@ -99,7 +99,7 @@ class TaskQuestion:
     live: bool
     response: str | None
     about: int | None
-    """If an approver asks the requester: the approval."""
+    """The id of the approval about which an approver asks the requester here; `None` for any other question."""
     opened_at: datetime
     closed_at: datetime | None
     due_at: datetime | None
@@ -140,7 +140,7 @@ class TaskQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Relative:
-    """A task that this one is a rerun of, or a rerun of this one."""
+    """A task of which the shown task is a rerun, or a rerun of the shown task."""
 
     public_id: str
     state: State
@@ -220,8 +220,8 @@ class TaskDetail:
 
     @property
     def tool_use(self) -> str:
-        """The id that the calling program sent for this use of the tool (`core.names.TOOL_USE`), by which its own
-        transcript names the call; empty if it sent none."""
+        """The id that the calling program sent for this use of the tool (`core.names.TOOL_USE`), by which the program's
+        own transcript names the call; empty if it sent no id."""
         return str(self.trace.get(TOOL_USE, ""))
 
     @property

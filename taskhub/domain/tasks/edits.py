@@ -2,9 +2,10 @@
 
 What the client sent stays with the task. What is to run instead is a part of the approval's params (`edited`), so that
 the digest of what people approve covers it; when the approval is given, it becomes the task's `edited`, which workers
-send. `edited` has `arguments`, whole; `names` of those that differ from the client's, with the new values in `changed`
-and the names of those that were taken away in `removed`; `by`, who changed them; `digest`, as `arguments_digest`; and
-`told`, a sentence for the client's model.
+send. The members of `edited` are: `arguments`, all of them; `names`, of the arguments that differ from the client's;
+`changed`, their new values by name; `removed`, the names of arguments that were taken away; `by`, the person who
+changed them; `digest`, of `arguments`, as in the column `arguments_digest`; and `told`, a sentence for the client's
+model.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from taskhub.store import statements
 from taskhub.store.models import Task
 
 MAX_EDITED: Final = 65_536
-"""Most bytes of all arguments of a call, as JSON, some of which people have changed."""
+"""Most bytes of all arguments of an edited call, as JSON."""
 TOLD_VALUE: Final = 200
 """Most characters of a value in the sentence that tells the client's model what was changed."""
 TOLD: Final = 2_000
@@ -124,7 +125,7 @@ def edit_call(
     undo_seconds: float = 0.0,
 ) -> EditOutcome:
     """Ask about the call with the edited arguments instead. With `votes`, whoever edited them approves them too, unless
-    something bars that person. Votes on the question before do not count."""
+    something bars that person. Votes on the earlier question do not count."""
     response = {"verdict": "approve", "by": actor.name, "reason": actor.reason}
     return change(
         _EDIT,
@@ -142,8 +143,8 @@ def edit_call(
 
 
 def check_readable(arguments: dict[str, Any]) -> None:
-    """Raises `Invalid` for arguments that a person has changed or typed that are too large, or that JSON on the wire or
-    in the database cannot hold."""
+    """Raises `Invalid` if arguments that a person typed are too large, or cannot be held by JSON on the wire or in the
+    database."""
     try:
         jsonx.check(arguments)
         size = len(jsonx.encode(arguments))
@@ -176,8 +177,8 @@ async def _checked(tool: ToolRecord, arguments: dict[str, Any]) -> Checked:
 
 
 def _as_before(tenant_id: int, tool: ToolRecord, question: OpenQuestion, arguments: dict[str, Any]) -> NewQuestion:
-    """The approval that was asked for before, for the case that the rules would let the call run with these arguments:
-    whoever edits a call cannot avoid the others who have to approve it."""
+    """The approval as it was asked for before the edit. It is still needed if the rules would let the call run with
+    these arguments: whoever edits a call cannot avoid the others who have to approve it."""
     params = {name: value for name, value in question.params.items() if name != "edited"}
     decided = params.get("decided")
     if isinstance(decided, dict):
@@ -202,8 +203,8 @@ def _as_before(tenant_id: int, tool: ToolRecord, question: OpenQuestion, argumen
 
 
 def _escalated(approval: NewQuestion, question: OpenQuestion) -> NewQuestion:
-    """The approval, for the group that is asked by now, where the same rule asks and its first group did not decide in
-    time."""
+    """The approval, which goes to the group of `question` if the same rule asks and its first group did not decide in
+    time. In any other case, `approval` as it is."""
     before, now = question.params.get("decided") or {}, approval.params["decided"]
     asked = (before.get("rule"), before.get("version"), before.get("escalated_from"))
     if asked != (now["rule"], now["version"], approval.group):

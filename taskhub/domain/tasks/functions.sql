@@ -40,8 +40,8 @@ BEGIN
     END IF;
 END $$;
 
--- The message of a task with edited arguments that is live, or was cancelled, so that no result tells of them: the
--- names of these arguments come first.
+-- The message of a task with edited arguments that is live or was cancelled: the names of these arguments come first,
+-- because there is no result that tells of them.
 CREATE OR REPLACE FUNCTION th_edited_message(t task) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT left(concat_ws('. ', th_words('edited', (
         SELECT string_agg(n.name, ', ') FROM json_array_elements_text(t.edited -> 'names') AS n(name))), nullif(
@@ -387,7 +387,7 @@ BEGIN
             SELECT 1 FROM question q WHERE q.task_id = task.id AND q.closed_at IS NULL AND q.due_at < clock_timestamp())
         LIMIT p_limit FOR UPDATE SKIP LOCKED
     LOOP
-        -- Looked at again under the lock: another sweep may have asked another group meanwhile.
+        -- Checked again under the lock: meanwhile another sweep may have asked another group.
         CONTINUE WHEN NOT EXISTS (SELECT FROM question q WHERE q.task_id = t.id AND q.closed_at IS NULL
                                   AND q.due_at < clock_timestamp());
         changed := changed + 1;
@@ -404,7 +404,7 @@ BEGIN
         WHERE id = t.id;
         PERFORM th_close_attempt(t.id, t.lease_epoch, 'faulted', 'input timeout');
     END LOOP;
-    -- Rejections that can no longer be undone, and that no claim ends: such as those of calls to a disabled server.
+    -- Tasks whose rejection cannot be undone any more, and that no claim ends, such as calls to a disabled server.
     FOR t IN
         SELECT k.id, q.id AS question_id FROM decision d
         JOIN question q ON q.id = d.question_id JOIN task k ON k.id = q.task_id

@@ -12,7 +12,7 @@ from taskhub.domain.audit.record import record_event
 from taskhub.store import statements
 
 LOOKED_AT = 500
-"""How many of a client's newest tasks `tasks/list` searches for a page. Only if the page is not full then, another
+"""How many of a client's newest tasks `tasks/list` searches for a page. Only if they do not fill the page, another
 index is used."""
 
 _ASKING = statements.many("asking_tasks", TaskRecord)
@@ -26,8 +26,8 @@ _FORGET = statements.maybe("forget_task", str)
 
 
 def asking_tasks(session_id: int) -> list[TaskRecord]:
-    """The session's tasks that wait for an answer. A call without a handle is asked its question on its own stream, so
-    it is left out until it has that stream: otherwise its question would be asked twice."""
+    """The session's tasks that wait for an answer. The question of a call without a handle is asked on the stream of
+    that call. Until there is that stream, the task is left out: otherwise its question would be asked twice."""
     return _ASKING(session=session_id)
 
 

@@ -33,8 +33,8 @@ REFUSED: Final = ("rejected", "expired", "denied")
 """How tasks end whose tool neither answered nor failed (`Task.ended_as`)."""
 
 TABS: Final = ("queued", "working", "input_required", "finished", "error", "faulted", *REFUSED, "cancelled")
-"""Tabs of the list: the states, of which `faulted` and `finished` are without those of `REFUSED`, and `error` for
-finished tasks whose tool reported an error. Every task is in one of them."""
+"""The tabs of the list: the states; `error`, for finished tasks whose tool reported an error; and the ends of
+`REFUSED`, whose tasks are in no other tab. Every task is in one tab."""
 
 PARTS: Final = {
     "people": "input_required",
@@ -44,9 +44,10 @@ PARTS: Final = {
     "unfetched": "finished",
     "errors": "error",
 }
-"""Tabs that are shown only while selected, each with the tab on its right: tasks that wait for people, tasks that wait
-for their client, tasks whose outcome is unknown and waits for a ruling, plain calls that go on although their caller
-left, those whose caller left and has not fetched the result, and what went wrong (`error` and `faulted`)."""
+"""Tabs that are shown only while they are selected, each with the tab to the left of which it is shown. `people`,
+`client`: tasks that wait for people, or for their client. `unknown`: tasks whose outcome is unknown and waits for a
+ruling. `abandoned`: plain calls that go on although their caller left. `unfetched`: plain calls that ended, whose
+caller left and has not fetched the result. `errors`: `error` and `faulted` together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +112,8 @@ class TaskRow:
 
 @dataclass(frozen=True, slots=True)
 class TaskPage:
-    """Rows, and the cursor of the next page, `None` on the last page. If only a range of ids was searched, there may be
-    a next page although this one is not full."""
+    """A page of the list. `next_before`: the cursor of the next page; `None` on the last page. If only a range of ids
+    was searched, there may be a next page although this page is not full."""
 
     rows: tuple[TaskRow, ...]
     next_before: int | None

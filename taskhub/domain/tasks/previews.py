@@ -172,7 +172,7 @@ def _call(due: _Due) -> PreviewCall:
         upstream_state=None,
         client_capabilities=json.loads(due.client_capabilities),
         trace={},
-        question_audience=Audience.EITHER,  # so that whatever it asks comes here, and is refused
+        question_audience=Audience.EITHER,  # so that whatever the preview asks comes to the hub, which refuses it
         run_seconds=int(PREVIEW_SECONDS),
         revision=due.revision,
     )
@@ -180,9 +180,9 @@ def _call(due: _Due) -> PreviewCall:
 
 
 def _arguments(preview: Preview, given: dict[str, Any], definition: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """The arguments of the preview, and why it must not be called with them, empty if it may. A tool that does not know
-    an argument such as `dry_run` may ignore it, and do its work before anybody has approved that: so its schema has to
-    name each argument, and the value has to fit."""
+    """The arguments of the preview, and why the preview must not be called with them; empty if it may be. A tool that
+    does not know an argument such as `dry_run` may ignore it, and do its work before anybody has approved that: so its
+    schema has to name each argument, and the value has to fit."""
     known = inputs_of(definition)
     if preview.tool:
         return {name: value for name, value in given.items() if name in known}, ""

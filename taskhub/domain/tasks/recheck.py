@@ -1,5 +1,6 @@
 """Decides calls again by the rules in force: the call of a claimed task, if rules or tool have changed or the bypass
-that let it pass is over; the call of a task that is run again; and, for a card, what it will come to."""
+that let it pass is over; the call of a task that is run again; and, for a card, the call that people are about to
+approve."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ class Outlook:
 
     verdict: Verdict
     asked_again: bool
-    """Whether people are asked again, as the rules ask in another way than they did."""
+    """Whether people are asked again, because the rules now ask in another way than when people approved."""
 
 
 def runs_with(task: Task) -> dict[str, Any]:
@@ -129,8 +130,9 @@ def has_preview(task_id: int) -> bool:
 
 
 def with_edited(approval: NewQuestion, edited: dict[str, Any] | None) -> NewQuestion:
-    """The approval, about these arguments instead of the client's own. If nobody decides, the call is denied even if
-    the rule would let it run, because the rule means the call that the client made."""
+    """The approval, changed so that it is about the arguments of `edited`; unchanged if `edited` is `None`. If nobody
+    decides, the call is denied even if the rule would let it run, because the rule means the call that the client
+    made."""
     if edited is None:
         return approval
     params = {**approval.params, "edited": edited}
@@ -174,8 +176,8 @@ def _stands(tenant_id: int, last: Mapping[str, Any] | None, approval: NewQuestio
     now.pop("decided", None)
     before.pop("asked_again", None)
     before.pop("permit", None)
-    before.pop("edited", None)  # the claim holds what runs to what was approved
-    # The rule named the first group, if that did not decide in time and another group was asked.
+    before.pop("edited", None)  # a claim compares what runs with what was approved
+    # If the first group did not decide in time, another group was asked. The rule names the first.
     group = (decided or {}).get("escalated_from", last["group"])
     if (group, last["quorum"]) != (approval.group, approval.quorum):
         return False

@@ -33,7 +33,7 @@ LINES_KEPT = 2_000
 """Log lines stored per task; later ones are dropped."""
 
 UNDECIDED_SECONDS = 10.0
-"""Seconds after which a task is claimed again for which the rules could not be evaluated."""
+"""Seconds until a task for which the rules could not be evaluated may be claimed again."""
 
 
 class _Taken(NamedTuple):
@@ -110,9 +110,9 @@ def claim_tasks(
     scarce: Mapping[int, int] = MappingProxyType({}),
     since: datetime | None = None,
 ) -> Claimed:
-    """Lease up to `limit` runnable tasks, oldest first, to `worker`. Never a task that another worker holds, nor one
-    whose cancellation was requested, whose tool was turned off, whose client was locked out, or whose tool has changed
-    since it was approved. Sends no hint about the leased tasks: see `announce_running`.
+    """Lease up to `limit` runnable tasks, oldest first, to `worker`. Never leases a task that another worker holds, nor
+    a task whose cancellation was requested, whose tool was turned off, whose client was locked out, or whose tool has
+    changed since it was approved. Sends no hint about the leased tasks: see `announce_running`.
 
     An auth context runs at most `per_context` tasks in all, and `share` of them on this worker (default:
     `per_context`); its further tasks do not hold up those of others.
@@ -210,7 +210,7 @@ def renew_leases(*, worker: str, held: Sequence[tuple[int, int]], lease_seconds:
 
 def unruled(lost: Sequence[tuple[int, int]]) -> set[int]:
     """Which of the tasks `lost` (task id, epoch) still wait for a ruling on the run of that epoch: no other run has
-    begun, and none may before the ruling."""
+    begun, and none may begin before the ruling."""
     return set(_UNRULED(tasks=[task for task, _ in lost], epochs=[epoch for _, epoch in lost]))
 
 
@@ -275,7 +275,7 @@ def _given(claim: Claim, asked: Sequence[NewQuestion]) -> list[dict[str, str]]:
 
 def finish(claim: Claim, result: dict[str, Any], *, actor: Actor) -> bool:
     """Store the tool's result: the task is finished. Returns `False` if the lease is lost; nothing has changed then.
-    But while people are asked whether the tool ran, its late result ends the question.
+    One exception: while people are asked whether the tool ran, its late result is stored, and ends the question.
 
     Text that Postgres or JSON cannot hold is repaired (U+FFFD), never refused, so that a result can always be stored.
     """
@@ -379,7 +379,7 @@ def held_by(worker: str) -> list[tuple[int, int]]:
 
 
 def give_back(task_id: int, epoch: int, *, actor: Actor) -> bool:
-    """As `release`, at once, of a task whose tool was not called."""
+    """Return a task whose tool was not called to the queue at once, as `release` does."""
     return change(
         _RELEASE,
         task_id,

@@ -54,6 +54,7 @@ WHERE v.session_id = :session AND v.state = 'input_required'
 ORDER BY v.id;
 
 -- read: plain_tasks(context bigint, open boolean, unread boolean, most int) -> list[TaskRecord]
+-- `open` and `unread` say which tasks are wanted: those that have not ended, those whose result was not fetched.
 SELECT {task_columns} FROM task_view AS v
 WHERE v.id IN (
         (SELECT t.id FROM task AS t
@@ -213,16 +214,16 @@ SELECT r_n AS n, r_existed AS existed, r_reused AS reused, r_id AS id, r_created
 FROM join_or_create_tasks(:wanted, :who);
 
 -- read: count_live_tasks(context bigint) -> int
--- In the order of the index of live tasks. A plan made while nothing was counted could otherwise take another index,
--- whose cost seems the same then, and read all tasks that the client ever had.
+-- ORDER BY makes the planner use the index of live tasks. A plan made while there were few tasks could otherwise take
+-- another index, whose cost seems the same then, and read all tasks that the client ever had.
 SELECT count(*) FROM (
     SELECT FROM task AS t WHERE t.context_id = :context AND t.ended_at IS NULL ORDER BY t.arguments_digest
 ) AS live;
 
 -- read: count_open_approvals(context bigint, session bigint, trace text) -> tuple[int, int]
--- Those of the context, and of them those of the session or the trace, with null or '' for none.
--- Begins with the tasks, since a client has few live ones; a plan for few open questions would read all of them. In the
--- order of an index as in count_live_tasks.
+-- The open approvals of the context, and how many of them are of the session or, if `session` is null, of the trace (''
+-- for none). The live tasks come first, since a client has few: a plan made while there were few open questions would
+-- begin with all of those. ORDER BY as in count_live_tasks.
 SELECT count(*) AS of_context, count(*) FILTER (WHERE live.alongside) AS of_conversation FROM (
     SELECT t.id, coalesce(CASE WHEN :session IS NULL THEN :trace <> '' AND t.session_id IS NULL
                                                           AND split_part(t.trace ->> 'traceparent', '-', 2) = :trace
@@ -234,7 +235,7 @@ SELECT count(*) AS of_context, count(*) FILTER (WHERE live.alongside) AS of_conv
 ) AS o;
 
 -- write: take_turn_to_ask(context bigint) -> None
--- Until the transaction ends, no other makes a task of this client that needs an approval.
+-- Until this transaction ends, no other transaction creates a task of this client that needs an approval.
 SELECT pg_advisory_xact_lock(hashtextextended('approvals', :context));
 
 -- read: known_key(context bigint, key text) -> bool
@@ -277,6 +278,7 @@ WHERE t.state = 'input_required' AND th_unruled(t.id);
 SELECT note(:task, :epoch, :lines, :most);
 
 -- read: goes_on_by_tools(task bigint, listed boolean) -> bool
+-- `listed`: whether clients see the hub's own tools, if nothing else is set for this client.
 SELECT (t.waiter IS NOT NULL OR t.left_at IS NOT NULL) AND coalesce(a.hub_tools, :listed)
 FROM task AS t
 JOIN auth_context AS a ON a.id = t.context_id
@@ -377,7 +379,8 @@ LEFT JOIN tool AS p ON p.server_id = s.id AND p.name = coalesce(q.params #>> '{d
 */
 
 -- write: take_previews(worker text, worker_seconds float8, most int) -> list[_Due]
--- As take_checks. Only the worker with the client's session can read what the client keeps at its server.
+-- A preview that a worker takes is due again some time later, as in take_checks. Only the worker with the client's
+-- session can read what the client keeps at its server.
 WITH due AS MATERIALIZED (
     SELECT w.question_id
     FROM preview AS w
@@ -505,7 +508,8 @@ DELETE FROM task WHERE id = any(array(
 -- How long calls take
 
 -- write: store_timings(servers bigint[], kinds text[], seconds float8[], counts bigint[], buckets int) -> None
--- In the same order in every transaction, so that two workers do not deadlock; not for removed servers.
+-- Rows are stored in the same order in every transaction, so that two workers do not deadlock. Those of removed servers
+-- are left out.
 INSERT INTO timing AS t (server_id, kind, seconds, counts)
 SELECT r.server, r.kind, r.seconds,
        (:counts)[(r.n - 1) * :buckets + 1 : r.n * :buckets]

@@ -62,11 +62,11 @@ class Counts:
 
     @property
     def errors(self) -> int:
-        """How many failed, or ended with an error of their tool."""
+        """How many tasks failed, or ended with an error of their tool."""
         return self.error + self.faulted
 
     def of(self, tab: str) -> int:
-        """How many ended so."""
+        """How many tasks ended as this tab of `ENDS` says."""
         found: int = getattr(self, tab)
         return found
 
@@ -88,9 +88,9 @@ class Hour:
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """A tool whose calls failed, or ended with its error, in the last 24 hours (`errors`): of how many that
-    ended (`ended`), and the latest of them. A call that people rejected, say, is among those that ended: the tool did
-    not fail."""
+    """A tool with calls that failed, or ended with its error, in the last 24 hours. `errors` counts these calls,
+    `ended` all calls of the tool that ended; `last_at` and the fields after it are about the latest of `errors`. A call
+    that people rejected, say, counts as ended: the tool did not fail."""
 
     tool_name: str
     errors: int

@@ -12,7 +12,7 @@ _TIMINGS = statements.many("server_timings", ServerTiming)
 
 
 def store_timings(timings: Sequence[Timing]) -> None:
-    """Add timings to the stored sums. Timings of a server that was deleted are dropped."""
+    """Add timings to the stored sums. Timings of a removed server are dropped."""
     _STORE(
         servers=[timing.server_id for timing in timings],
         kinds=[timing.kind.value for timing in timings],
@@ -23,6 +23,6 @@ def store_timings(timings: Sequence[Timing]) -> None:
 
 
 def server_timings() -> list[ServerTiming]:
-    """The sums for metrics, since the server was created or the database last recovered from a crash: as counters, they
-    may restart at 0."""
+    """The sums for metrics, since the server was created or the database last recovered from a crash: like any
+    counters, they may restart at 0."""
     return _TIMINGS()

@@ -1,1 +1,1 @@
-"""Workers: which are alive, which tasks each of them holds, and the queue."""
+"""Workers: which of them are alive, which tasks each holds, and the queue."""

@@ -1,9 +1,10 @@
--- Whether a worker is heard of: it has not ended, and its last heartbeat is at most 30 s old. It sends one every 5 s.
+-- Whether a worker or a web process that runs calls in place is heard: it has not ended, and its last heartbeat is at
+-- most 30 s old. It sends a heartbeat every 5 s.
 CREATE OR REPLACE FUNCTION th_heard(w worker) RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT w.stopped_at IS NULL AND w.heartbeat_at > statement_timestamp() - interval '30 seconds'
 $$;
 
--- Whether a worker is alive and takes tasks from the queue: not if it is a web process that runs calls in place.
+-- Whether a worker is alive and takes tasks from the queue, which a web process that runs calls in place does not.
 CREATE OR REPLACE FUNCTION th_alive(w worker) RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT NOT w.in_place AND w.stopped_at IS NULL
            AND w.heartbeat_at > statement_timestamp() - interval '30 seconds'
@@ -17,8 +18,8 @@ CREATE OR REPLACE FUNCTION th_lives(p_worker text) RETURNS boolean LANGUAGE sql 
     SELECT EXISTS (SELECT FROM worker w WHERE w.name = p_worker AND th_alive(w))
 $$;
 
--- Gives the client's session at the server to p_worker, unless another living worker has it. Returns whether it did,
--- and why the earlier session was lost, empty if there was none.
+-- Gives the client's session at the server to p_worker, unless another living worker has it. Returns whether p_worker
+-- got it, and why the earlier session was lost; empty if none was lost.
 CREATE OR REPLACE FUNCTION take_session(p_server bigint, p_context bigint, p_worker text)
 RETURNS TABLE (granted boolean, lost text) LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,4 +1,4 @@
-"""What commands write: lines to their standard error, and lines to their output that are no messages."""
+"""What commands write: lines to their standard error, and lines to their standard output that are not MCP messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 from taskhub.store import statements
 
 KEPT: Final = 200
-"""The most lines of one server that are kept."""
+"""Most lines of one server that are kept."""
 KEPT_DAYS: Final = 7
 """Days for which a line is kept."""
 
@@ -38,7 +38,7 @@ def store_lines(server_id: int, texts: Sequence[str], *, worker: str) -> None:
 
 
 def purge_lines(*, days: int = KEPT_DAYS, limit: int = 1_000) -> int:
-    """Delete lines that are so many days old, and those of removed servers. Returns how many."""
+    """Delete lines that are older than `days`, and lines of removed servers, at most `limit`. Returns how many."""
     return _PURGE(days=days, most=limit)
 
 

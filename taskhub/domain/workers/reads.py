@@ -10,14 +10,14 @@ from taskhub.store import statements
 from taskhub.store.models import Worker
 
 SILENT_SECONDS = 30
-"""A worker without a heartbeat for so long is silent (`th_alive` in functions.sql)."""
+"""Seconds without a heartbeat after which a worker counts as silent (`th_alive` in functions.sql)."""
 
 COUNT_CAP = 10_000
 HELD_LOOKED_AT = 10_000
 """Most held tasks that are read, of all tenants together."""
 
 RUNNING_SHOWN = 100
-"""Most running tasks listed per worker."""
+"""Most running tasks that are listed for a worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +47,15 @@ class WorkerRow:
     stopped_at: datetime | None
     state: str
     in_place: bool
-    """Whether it is a web process, which runs calls in place and takes no task from the queue."""
+    """Whether the worker is a web process, which runs calls in place and takes no task from the queue."""
     processes: int
-    """Processes of commands that run in this worker for clients."""
+    """How many processes of commands run in this worker for clients."""
     memory: int
-    """Bytes of memory of these processes together, as far as they are known."""
+    """Bytes of memory of these processes together, as far as that is known."""
     running: tuple[RunningTask, ...] = ()
     others: int = 0
-    """Tasks that the worker holds besides those listed: of other tenants, or too many to list."""
+    """How many tasks the worker holds that are not in `running`, because they are other tenants' or too many to
+    list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +116,8 @@ _QUEUE = statements.one("queue", Queue)
 
 
 def fleet(tenant_id: int) -> Fleet:
-    """Workers that are alive or ended within a day, and the tenant's queue. Workers serve all
-    tenants; of the tasks they hold only the tenant's own are named.
+    """Workers that are alive or ended within a day, and the tenant's queue. Workers serve all tenants; of the tasks
+    that they hold, only those of the tenant are named.
     """
     running: dict[str, list[RunningTask]] = {}
     others: Counter[str] = Counter()

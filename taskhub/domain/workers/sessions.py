@@ -1,4 +1,4 @@
-"""The sessions of clients at servers: which worker has which, and why earlier ones were lost."""
+"""The sessions of clients at servers: which worker has which session, and why earlier sessions were lost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KEPT_DAYS: Final = 7
 """Days for which the row of an ended session is kept, so that the client's next call can be told why it ended."""
 
 SHOWN: Final = 100
-"""The most sessions of one server that are listed."""
+"""Most sessions of one server that are listed."""
 
 
 class _Taken(NamedTuple):
@@ -45,8 +45,9 @@ _SESSIONS = statements.many("upstream_sessions", SessionRow)
 
 
 def take_session(server_id: int, context_id: int, *, worker: str) -> str | None:
-    """Take the client's session at the server for this worker: the client's calls go to no other living worker. Returns
-    why the earlier session was lost, empty if there was none; `None` if another living worker has the session."""
+    """Take the client's session at the server for this worker, so that no other living worker gets the client's calls.
+    Returns why the earlier session was lost, or an empty text if none was lost; `None` if another living worker has the
+    session."""
     taken = _TAKE(server=server_id, context=context_id, worker=worker)
     return taken.lost if taken.granted else None
 
@@ -65,7 +66,7 @@ def session_ended(server_id: int, context_id: int, *, worker: str, why: str) -> 
 
 
 def store_memory(worker: str, memory: Mapping[int, int]) -> None:
-    """Store the bytes of memory of processes of this worker, by their ids."""
+    """Store how many bytes of memory processes of this worker use, by process id."""
     _MEMORY(worker=worker, pids=list(memory), memories=list(memory.values()))
 
 

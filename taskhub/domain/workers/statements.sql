@@ -32,9 +32,10 @@ WHERE t.worker <> '' AND t.ended_at IS NULL AND t.lease_until IS NOT NULL
 ORDER BY t.lease_until LIMIT :most;
 
 -- read fresh: queue(tenant bigint, counted int) -> Queue
--- The queue of a tenant, or of all if `tenant` is NULL. `oldest` is the runnable task that has waited longest. Queued
--- tasks of a disabled server are `paused`, and are not runnable. `waiting` steps from each pair of client and tool with
--- queued tasks to the next one, reading one index entry for each, so that it does not read all paused tasks.
+-- The queue of a tenant, or of all tenants if `tenant` is null. `oldest` is the runnable task that has waited longest.
+-- `paused` counts queued tasks of disabled servers, which are not runnable. `waiting` steps from each pair of client
+-- and tool with queued tasks to the next one, reading one index entry for each, so that it does not read all paused
+-- tasks.
 WITH RECURSIVE waiting AS (
     (
         SELECT t.context_id, t.tool_id FROM task AS t
@@ -101,7 +102,7 @@ WHERE worker = :worker AND ended_at IS NULL AND upstream_session.pid = m.pid;
 
 -- write: purge_upstream_sessions(days int, most int) -> rowcount
 DELETE FROM upstream_session WHERE id = any(array(
-    -- Where a worker was lost, nobody has stored the end.
+    -- If a worker was lost, nobody has stored the end of its sessions.
     SELECT id FROM upstream_session
     WHERE coalesce(ended_at, opened_at) < statement_timestamp() - make_interval(days => :days)
       AND (ended_at IS NOT NULL OR NOT th_lives(worker))
@@ -109,7 +110,7 @@ DELETE FROM upstream_session WHERE id = any(array(
 ));
 
 -- read fresh: upstream_sessions(server bigint, most int) -> list[SessionRow]
--- Those that are open, longest first, then those that ended within a day.
+-- Open sessions first, the longest of them first; then those that ended within a day.
 SELECT c.name AS client, s.worker, s.pid, s.memory, s.opened_at,
        coalesce(s.ended_at, CASE WHEN NOT th_lives(s.worker) THEN s.opened_at END) AS ended_at,
        CASE WHEN s.ended_at IS NOT NULL THEN s.why
@@ -122,7 +123,7 @@ ORDER BY s.ended_at DESC NULLS FIRST, s.opened_at LIMIT :most;
 -- What commands say
 
 -- write: store_lines(server bigint, worker text, texts text[], most int) -> None
--- Keeps the newest lines of the server, with those that this call adds.
+-- Adds lines, and keeps only the newest `most` lines of the server.
 WITH old AS (
     DELETE FROM server_line WHERE server_id = :server AND id <= (
         SELECT id FROM server_line WHERE server_id = :server

@@ -32,8 +32,9 @@ def heartbeat(name: str, *, slots: int, busy: int, in_place: bool = False) -> No
 
 
 def heartbeat_of(name: str) -> datetime | None:
-    """When this worker last sent a heartbeat; `None` if never, or if it has ended. Writes to the worker's row as a
-    heartbeat does, so that it raises if heartbeats fail because of the database: then no worker is taken for silent."""
+    """When this worker last sent a heartbeat; `None` if never, or if it has ended. Writes to the worker's row, as a
+    heartbeat does: so this raises if heartbeats fail because of the database, and no worker is taken for silent
+    then."""
     return _HEARTBEAT_OF(name=name)
 
 

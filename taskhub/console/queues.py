@@ -4,7 +4,7 @@ on."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from django.urls import reverse
@@ -53,6 +53,10 @@ class Queue:
     def narrowed(self) -> bool:
         """Whether a filter is set."""
         return self.wanted != inbox.EVERYTHING
+
+    def without_filters(self) -> Queue:
+        """This queue from its beginning, narrowed to nothing."""
+        return replace(self, wanted=inbox.EVERYTHING, text="", after=0)
 
     def query(self, *, name: str = "", after: int | None = None) -> str:
         """The query string of this queue, or of the queue `name` with the same filters. Empty for the queue that the

@@ -16,7 +16,7 @@ from taskhub.core.records import Actor
 from taskhub.core.states import Door, QuestionKind
 from taskhub.domain.questions import answer, inbox, previews, rulings
 from taskhub.domain.questions.answer import AnswerOutcome, EditOutcome
-from taskhub.domain.questions.inbox import InboxItem, Obstacle, Undoable, UndoOutcome
+from taskhub.domain.questions.inbox import InboxFilter, InboxItem, Obstacle, Undoable, UndoOutcome
 from taskhub.domain.questions.kinds import KINDS
 from taskhub.domain.tasks import edits
 from taskhub.domain.tasks.edits import Proposal
@@ -89,9 +89,10 @@ def decide_approval(
     return outcome
 
 
-def find_alike(caller: Caller, item: InboxItem) -> tuple[InboxItem, ...]:
-    """The approvals that the caller may decide together with this one (`inbox.alike`), at most `inbox.SHOWN`."""
-    return () if caller.person is None else inbox.alike(caller.person, item.id)
+def find_alike(caller: Caller, item: InboxItem, *, wanted: InboxFilter = inbox.EVERYTHING) -> tuple[InboxItem, ...]:
+    """The approvals that are `wanted` and that the caller may decide together with this one (`inbox.alike`), at most
+    `inbox.SHOWN`."""
+    return () if caller.person is None else inbox.alike(caller.person, item.id, wanted=wanted)
 
 
 def decide_alike(

@@ -48,6 +48,35 @@ def test_a_row_stands_for_all_and_leads_to_what_differs(tenant: Any, sign_in: Lo
     assert mia.get(f"/inbox/{second.pk}/alike?all=1").content.decode().count("checked>") == 4
 
 
+def test_a_narrowed_queue_leads_to_the_calls_that_it_shows(tenant: Any, sign_in: Login, settings: Any) -> None:
+    """Whoever selects all of them decides those that the row counted, and none that the search left out."""
+    settings.TASKHUB_UNDO_SECONDS = 60
+    heartbeat("worker-1", slots=8, busy=0)
+    tool, context = make_tool(make_server(tenant), "deploy", asks={}), make_context(tenant)
+    made = [make_task(context, tool, arguments={"version": n if n < 4 else f"hotfix {n}"}) for n in range(8)]
+    questions = [Question.objects.get(task_id=task.id) for task in made]
+    wanted = [question.pk for question in questions[4:]]
+    mia = sign_in(make_person(Role.APPROVER, tenant))
+    assert "4 alike" in words(mia.get("/inbox/?q=hotfix").content.decode())
+    card = words(mia.get(f"/inbox/{wanted[1]}/?q=hotfix").content.decode())
+    assert "Decide all 4 calls like this one" in card
+    url = f"/inbox/{wanted[0]}/alike?q=hotfix"
+    page = mia.get(url).content.decode()
+    assert [int(one) for one in re.findall(r'name="question" value="(\d+)"', page)] == wanted
+    assert "4 of 8 such calls: those that the filters of the inbox leave. All 8" in words(page)
+    assert f'href="/inbox/{questions[0].pk}/alike"' in page
+    # What is left of them comes next, with the same filter.
+    response = mia.post(url, {"verdict": "approve", "question": wanted[:1]})
+    assert response["Location"] == f"/inbox/{wanted[1]}/alike?q=hotfix"
+    response = mia.post(url, {"verdict": "approve", "question": wanted[1:]})
+    assert response["Location"] == "/inbox/?q=hotfix"
+    undone = mia.post("/inbox/undo?q=hotfix", {"questions": ",".join(map(str, wanted[1:]))})
+    assert undone["Location"] == f"/inbox/{wanted[1]}/alike?q=hotfix"
+    everything = words(mia.get(f"/inbox/{questions[0].pk}/alike?tool=deploy").content.decode())
+    assert "7 calls of deploy" in everything
+    assert "such calls" not in everything  # the filter leaves all of them
+
+
 def test_skipped_calls_give_way_to_what_comes_next(tenant: Any, sign_in: Login) -> None:
     heartbeat("worker-1", slots=8, busy=0)
     first, *_ = deploys(tenant, 4)

@@ -106,7 +106,7 @@ def alike(request: ConsoleRequest, pk: int) -> HttpResponse:
     following = inbox.following(request.person, queue.name, wanted=queue.wanted, sort=queue.sort, after=item.id)
     if following is None:
         return leave(request, queue.address())
-    if len(together := questions.find_alike(request.caller, following)) >= inbox.FOLD:
+    if len(together := questions.find_alike(request.caller, following, wanted=queue.wanted)) >= inbox.FOLD:
         return leave(request, queue.of(together[0]))
     return leave(request, queue.address(following.id))
 
@@ -133,14 +133,17 @@ def _calls(count: int) -> str:
 def _page(
     request: ConsoleRequest, item: InboxItem, queue: Queue, form: AlikeForm, *, status: int = 200
 ) -> HttpResponse:
-    items = questions.find_alike(request.caller, item)
+    items = questions.find_alike(request.caller, item, wanted=queue.wanted)
     if not items:
         # The approval is closed, or can only be decided alone: its own page says so.
         return leave(request, queue.address(item.id))
+    unnarrowed = questions.find_alike(request.caller, item) if queue.narrowed else items
     picked = set(form.picked) if form.is_bound else {one.id for one in items if request.GET.get("all")}
     context: dict[str, Any] = {
         "item": items[0],
         "total": items[0].alike,
+        "total_unnarrowed": unnarrowed[0].alike if unnarrowed else 0,
+        "without_filters": queue.without_filters().of(unnarrowed[0]) if unnarrowed else "",
         "found": differences(items),
         "picked": picked,
         "form": form,

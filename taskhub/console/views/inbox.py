@@ -36,7 +36,7 @@ from taskhub.core.states import QuestionKind, State
 from taskhub.domain.foreign import Foreign
 from taskhub.domain.questions import inbox as queries
 from taskhub.domain.questions.answer import AnswerOutcome, EditOutcome
-from taskhub.domain.questions.inbox import InboxItem, Obstacle
+from taskhub.domain.questions.inbox import InboxFilter, InboxItem, Obstacle
 from taskhub.domain.questions.kinds import KINDS
 from taskhub.domain.questions.reads import approved_call
 from taskhub.domain.questions.rulings import lost_call
@@ -356,7 +356,8 @@ def _inbox(
     if chosen is None:
         return partial_or_page(request, "console/inbox.html", partial, context, status=status)
     try:
-        shown = context | _chosen(request, chosen, ask) | {"alike": _alike(request, chosen, items)} | (more or {})
+        context["alike"] = _alike(request, chosen, items, queue.wanted)
+        shown = context | _chosen(request, chosen, ask) | (more or {})
         return partial_or_page(request, "console/inbox.html", partial, shown, status=status)
     except TaskHubError:
         raise
@@ -405,13 +406,13 @@ def _chosen(request: ConsoleRequest, item: InboxItem, ask: Ask | None) -> dict[s
     }
 
 
-def _alike(request: ConsoleRequest, item: InboxItem, listed: Sequence[InboxItem]) -> int:
-    """How many approvals can be decided together with this one, itself among them; 0 if no row of the list stands for
-    several calls of its tool and client, or if it is decided by itself."""
+def _alike(request: ConsoleRequest, item: InboxItem, listed: Sequence[InboxItem], wanted: InboxFilter) -> int:
+    """How many approvals of the narrowed queue can be decided together with this one; 0 if no row of the list stands
+    for several calls of its tool and client, or if it is decided by itself."""
     calls = {(row.tool_name, row.client) for row in listed if row.folded}
     if not item.mine or (item.tool_name, item.client) not in calls:
         return 0
-    found = queries.alike(request.person, item.id, limit=1)
+    found = queries.alike(request.person, item.id, wanted=wanted, limit=1)
     return found[0].alike if found else 0
 
 

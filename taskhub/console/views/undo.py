@@ -37,7 +37,7 @@ def undo(request: ConsoleRequest) -> HttpResponse:
     tell = messages.success if done else messages.info
     tell(request, f"{call}: {' '.join(told)}", extra_tags=first.public_id if total == 1 else "")
     queue = queue_of(request)
-    if len(together := questions.find_alike(request.caller, first)) >= inbox.FOLD and total > 1:
+    if len(together := questions.find_alike(request.caller, first, wanted=queue.wanted)) >= inbox.FOLD and total > 1:
         return leave(request, queue.of(together[0]))
     return leave(request, queue.address(first.id))
 

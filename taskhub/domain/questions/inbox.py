@@ -320,38 +320,48 @@ def following(
     return None
 
 
-def alike(person: Person, question_id: int, *, limit: int = SHOWN) -> tuple[InboxItem, ...]:
-    """The approvals that wait for the person and differ from the approval `question_id` in arguments only, itself
-    included, oldest first. They have the same client, tool and definition, and were asked for by the same rule in the
-    same version, with the same group and quorum. Empty if that approval does not wait for the person, or has to be
-    decided by itself: for a critical call; for a call with a preview, a second factor, edited arguments, answers that
-    came along, or long arguments; and if people are asked again."""
-    return tuple(_ALIKE(**reader(person), arguments=calls.BEGINNING, most=limit, question=question_id))
+def alike(
+    person: Person, question_id: int, *, wanted: InboxFilter = EVERYTHING, limit: int = SHOWN
+) -> tuple[InboxItem, ...]:
+    """The approvals that wait for the person and differ from this one in arguments only, the oldest first: same client,
+    tool and definition, asked by the same rule in the same version, with the same group and quorum. Of these, only
+    those that are `wanted`, as in the queue that is narrowed to them; this one is among them if it is. Empty if this
+    one does not wait for the person, or is decided by itself: a critical call, one with a preview, with edited
+    arguments, with answers that came along, or with long arguments, and one that is asked again."""
+    found = _ALIKE(**reader(person), **_narrowing(wanted), arguments=calls.BEGINNING, most=limit, question=question_id)
+    return tuple(found)
 
 
 def _open(
     person: Person, queue: str, wanted: InboxFilter, sort: Sort, *, after: int, limit: int, fold: int
 ) -> tuple[InboxItem, ...]:
-    older, newer = AGES[wanted.age]
     found = _OPEN(
         **reader(person),
+        **_narrowing(wanted),
         arguments=calls.BEGINNING,
         most=limit,
         everything=queue != "mine",
-        tool=wanted.tool,
-        client=wanted.client,
-        kind=wanted.kind,
-        risk=wanted.risk,
-        of_group=wanted.group,
-        older=older,
-        newer=newer,
-        conversation=wanted.conversation,
         sort=str(sort),
-        words=[word.lower() for word in wanted.words],
         after=after,
         fold=fold,
     )
     return tuple(found)
+
+
+def _narrowing(wanted: InboxFilter) -> dict[str, object]:
+    """The filter, as the statements of a narrowed queue take it."""
+    older, newer = AGES[wanted.age]
+    return {
+        "tool": wanted.tool,
+        "client": wanted.client,
+        "kind": wanted.kind,
+        "risk": wanted.risk,
+        "of_group": wanted.group,
+        "older": older,
+        "newer": newer,
+        "conversation": wanted.conversation,
+        "words": [word.lower() for word in wanted.words],
+    }
 
 
 def question(person: Person, question_id: int) -> InboxItem | None:

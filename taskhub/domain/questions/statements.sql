@@ -179,10 +179,11 @@ SELECT count(*) FROM (
 ) AS live;
 
 -- read fresh: inbox_alike(tenant bigint, user bigint, groups text[], approve boolean, manage boolean, arguments int,
---     most int, question bigint) -> list[InboxItem]
--- The approvals that wait for the person and can be decided together with the approval `question`, itself included.
+--     most int, tool text, client text, kind text, risk text, of_group text, older float8, newer float8,
+--     conversation text, words text[], question bigint) -> list[InboxItem]
+-- The approvals of a narrowed queue that wait for the person and are decided together with this one.
 SELECT {inbox_columns}, count(*) OVER () AS alike FROM {inbox}
-WHERE q.tenant_id = :tenant AND {mine}
+WHERE q.tenant_id = :tenant AND {mine} AND {wanted}
   AND q.alike = (SELECT o.alike FROM question AS o WHERE o.id = :question AND o.closed_at IS NULL)
 ORDER BY q.opened_at, q.id LIMIT :most;
 

@@ -2,6 +2,7 @@
 // after signing in again. The draft is kept in this tab (sessionStorage), under the person's name, until the form is
 // sent, the person signs out, or somebody else signs in here.
 const PREFIX = "draft:";
+const SENT = "sent-draft";
 const MOST = 20; // questions
 const LONGEST = 100_000; // characters of one
 const { person } = document.body.dataset;
@@ -30,6 +31,7 @@ const fieldsOf = (form) =>
     (field) =>
       field.name &&
       field.autocomplete !== "one-time-code" &&
+      field.name !== "confirmed" && // the name of a tool is typed for each approval of a critical call anew
       !["hidden", "password", "file", "submit", "button"].includes(field.type) &&
       field.matches("input, textarea, select"),
   );
@@ -93,10 +95,25 @@ function putBack() {
   }
   const said = form.querySelector("[data-draft-said]");
   if (said) said.hidden = !any;
+  if (any) form.dispatchEvent(new Event("restored", { bubbles: true }));
+}
+
+// A form that htmx does not send, and whose outcome this page tells: the reason was given. What was selected is kept,
+// for an undo.
+function given() {
+  tried(() => {
+    const key = sessionStorage.getItem(SENT);
+    sessionStorage.removeItem(SENT);
+    if (!key || !document.getElementById("notices")?.textContent.trim()) return;
+    const held = JSON.parse(sessionStorage.getItem(key) ?? "[]").filter(([, value]) => value !== null);
+    if (held.length) sessionStorage.setItem(key, JSON.stringify(held));
+    else sessionStorage.removeItem(key);
+  });
 }
 
 if (person) {
   forget((key) => key.startsWith(`${PREFIX}${person}:`));
+  given();
   putBack();
 }
 for (const kind of ["input", "change"])
@@ -113,4 +130,6 @@ document.addEventListener("htmx:beforeOnLoad", (event) => {
 });
 document.addEventListener("submit", (event) => {
   if (event.target.matches("form[data-sign-out]")) forget();
+  const form = formOf(event.target);
+  if (form && !form.hasAttribute("hx-post")) tried(() => sessionStorage.setItem(SENT, keyOf(form)));
 });

@@ -7,6 +7,7 @@ document.addEventListener("htmx:afterSettle", (event) => {
   if (wrong) {
     if (wrong.matches(".notice")) wrong.tabIndex = -1;
     wrong.focus({ preventScroll: true });
+    if (wrong.name === "confirmed") wrong.select(); // typed once more, not added to
     wrong.scrollIntoView({ block: "center" });
     return;
   }
@@ -63,6 +64,7 @@ function count() {
 document.addEventListener("change", (event) => {
   if (event.target.matches(".alike input[type=checkbox]")) count();
 });
+document.addEventListener("restored", count);
 document.addEventListener("click", (event) => {
   if (!event.target.closest("[data-select-all]")) return;
   event.preventDefault();

@@ -18,7 +18,9 @@ const rows = () => [...document.querySelectorAll("[data-rows] a.row-link")].filt
 function move(step) {
   const links = rows();
   if (!links.length) return;
-  const at = links.indexOf(document.activeElement);
+  const focused = links.indexOf(document.activeElement);
+  // From an open question on, not from the top of a long list.
+  const at = focused < 0 ? links.findIndex((link) => link.closest("[aria-current=true]")) : focused;
   const next = at < 0 ? (step > 0 ? 0 : links.length - 1) : Math.min(Math.max(at + step, 0), links.length - 1);
   links[next].focus();
 }
@@ -32,12 +34,14 @@ function reject() {
   if (reasons && !reasons.value && !reason?.value.trim()) reasons.focus();
   else focus("[data-key=r]");
 }
-// Focuses the button that approves; before that an empty field for the tool's name or the code of a second factor.
+// An approval may need something typed: the name of the tool, the code of a second factor. What is still empty, or was
+// refused, first.
 function approve() {
   const typed = [...document.querySelectorAll("#decision :is(input[name=confirmed], input[name=code])")];
-  const empty = typed.find((input) => !input.value.trim());
-  if (empty) empty.focus();
-  else focus("[data-key=a]");
+  const wanted = typed.find((input) => !input.value.trim() || input.matches("[aria-invalid=true]"));
+  if (!wanted) return focus("[data-key=a]");
+  wanted.focus();
+  wanted.select();
 }
 // Focuses the button that edits the arguments; if there is none, the first field of a form that a tool has asked for.
 function edit() {
@@ -46,7 +50,8 @@ function edit() {
 }
 // Opens the page of all calls that are alike; on that page, selects them all.
 function all() {
-  (document.querySelector("[data-select-all]") ?? document.querySelector("[data-key=X]"))?.click();
+  const row = document.activeElement?.closest("a[data-alike]");
+  (document.querySelector("[data-select-all]") ?? row ?? document.querySelector("[data-key=X]"))?.click();
 }
 
 const KEYS = {

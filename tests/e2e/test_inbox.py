@@ -112,6 +112,42 @@ def test_forty_calls_that_are_alike_are_one_decision(hub: RunningHub, visits: Vi
             agent.cancel(task)
 
 
+def test_what_is_selected_is_counted_and_a_given_reason_does_not_stay(
+    hub: RunningHub, visits: Visits, agent: Client
+) -> None:
+    alone = agent.create("deploy", {**PRODUCTION, "version": f"{VERSION}.a", **ALONE}, caps=TASKS)
+    tasks, questions = deploys(hub, agent, 5)
+    try:
+        page = visits.of("approver")
+        go(page, f"/inbox/?q={VERSION}")
+        selected, restored = page.locator("[data-selected]"), page.get_by_text("What you had typed is restored.")
+        keys = Keys(page)
+        keys.press("j")  # from the open question on
+        expect(page.locator(f"#question-{questions[0]}")).to_be_focused()
+        keys.press("X")  # of the row, not of the open question
+        page.wait_for_url(f"/inbox/{questions[0]}/alike?q={VERSION}")
+        keys.press("j", "x", "j", "x")
+        expect(selected).to_have_text("2 of 5 selected")
+        page.reload()
+        expect(restored).to_be_visible()
+        expect(selected).to_have_text("2 of 5 selected")
+        keys.rested()
+        keys.press("r", "ArrowDown", "Enter")
+        expect(page.locator("#notices")).to_contain_text("deploy: 2 calls rejected.")
+        expect(selected).to_have_text("0 of 3 selected")
+        expect(restored).to_be_hidden()
+        expect(page.get_by_label("To reject, choose why")).to_have_value("")
+        # What was refused was not given: it stays.
+        visits.expected.add(422)
+        keys.rested()
+        keys.press("r", "ArrowDown", "Enter")
+        expect(page.get_by_role("alert").filter(has_text="Select at least one call.")).to_be_visible()
+        expect(page.get_by_label("To reject, choose why")).not_to_have_value("")
+    finally:
+        for task in [alone, *tasks]:
+            agent.cancel(task)
+
+
 def test_a_leads_to_what_an_approval_needs_typed(hub: RunningHub, visits: Visits, agent: Client) -> None:
     word = f"critical-{secrets.token_hex(4)}"
     admin = visits.of("admin")
@@ -127,7 +163,21 @@ def test_a_leads_to_what_an_approval_needs_typed(hub: RunningHub, visits: Visits
         page = visits.of("approver")
         go(page, f"/inbox/{question}/")
         page.keyboard.press("a")
-        expect(page.get_by_label("Name of the tool")).to_be_focused()
+        name = page.get_by_label("Name of the tool")
+        expect(name).to_be_focused()
+        # A wrong name is typed once more, not added to, and no name comes back with what else was typed.
+        visits.expected.add(422)
+        page.keyboard.type("dep")
+        page.keyboard.press("Enter")
+        expect(page.locator("#decision")).to_contain_text("To approve this critical call")
+        Keys(page).rested()  # htmx has given the field its focus
+        name.blur()
+        page.keyboard.press("a")
+        page.keyboard.type("de")
+        expect(name).to_have_value("de")
+        page.reload()
+        expect(name).to_have_value("")
+        page.keyboard.press("a")
         page.keyboard.type("deploy")
         page.keyboard.press("Enter")
         expect(page.locator("#notices")).to_contain_text("Approved.")

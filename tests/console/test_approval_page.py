@@ -339,7 +339,9 @@ def test_texts_that_differ_only_in_spaces_are_quoted(before: Any, after: Any, sh
 def test_a_call_that_nobody_can_decide_says_so(sign_in: Login, tool: ToolRecord) -> None:
     rule = Rule(name="Production", when="", then=Then.ASK, group="ops", quorum=2)
     _, mia = asked(sign_in, tool, {"env": "prod"}, verdict=Verdict(Then.ASK, rule, 3))
-    assert "Nobody can decide this." in text_of(mia.get("/inbox/?queue=all"))
+    page = mia.get("/inbox/?queue=all")
+    assert "Nobody can decide this." in text_of(page)
+    assert re.search(r'<a href="/tasks/[^"]+">cancel the call</a>', page.content.decode())
     make_person(Role.APPROVER, Tool.objects.get(pk=tool.id).server.tenant, groups=["ops"])
     assert "Too few people may approve this: 1 of the 2 who are needed." in text_of(mia.get("/inbox/?queue=all"))
     make_person(Role.ADMIN, Tool.objects.get(pk=tool.id).server.tenant, groups=["ops"])

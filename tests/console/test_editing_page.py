@@ -98,6 +98,11 @@ def test_the_difference_comes_first_and_the_approval_then(sign_in: Login, tenant
     client = sign_in(make_person(Role.APPROVER, tenant))
     where = f"/inbox/{asking_id(task)}/edit"
     assert f'href="{where}"' in client.get(f"/inbox/{asking_id(task)}/").content.decode()
+    # The queue stays what it was.
+    assert f'href="{where}?tool=x"' in client.get(f"/inbox/{asking_id(task)}/?tool=x").content.decode()
+    for form in ("edit", "hand-over"):
+        back = f'href="/inbox/{asking_id(task)}/?tool=x"'
+        assert back in client.get(f"/inbox/{asking_id(task)}/{form}?tool=x").content.decode(), form
     shown, confirm = edit(client, task, f0="staging", reason="not yet")
     text = words(shown.content.decode())
     assert "Approve it with these changes?" in text

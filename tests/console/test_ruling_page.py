@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 from django.test import Client
 
+from taskhub.console.forms.questions import outline
 from taskhub.core.states import Audience, Role, State
 from taskhub.domain.tasks import run
 from taskhub.domain.tasks.checks import end_check, take_checks
@@ -39,7 +41,7 @@ def operator(tenant: Any, sign_in: Login) -> Client:
 def lost(world: World) -> Question:
     kit.create(world)
     run.lose(kit.claim_one(), told="The connection to server demo was lost while the tool ran", actor=WORKER)
-    return Question.objects.get(kind="outcome", state="open")
+    return Question.objects.filter(kind="outcome", state="open").latest("id")
 
 
 def rule(client: Client, question: Question, **fields: str) -> Any:
@@ -154,13 +156,49 @@ def test_a_result_is_shown_before_it_is_given(world: World, operator: Client) ->
 def test_a_tool_with_an_output_schema_takes_json(world: World, operator: Client) -> None:
     Tool.objects.filter(pk=world.tool.id).update(definition={"name": "deploy", "outputSchema": SCHEMA})
     question = lost(world)
-    assert 'name="as_json"' not in operator.get(f"/inbox/{question.pk}/").content.decode()
+    asks = operator.get(f"/inbox/{question.pk}/").content.decode()
+    assert 'name="as_json"' not in asks
+    assert "such as <code>{&quot;n&quot;: 0}</code>" in asks
     refused = rule(operator, question, verdict="ran", reason="seen", result='{"n": "x"}', confirmed="1")
     assert "does not fit the tool’s output schema" in words(refused.content.decode())
     said = "The task ends as a tool error, since the tool’s output schema wants an answer."
     assert said in words(rule(operator, question, verdict="ran", reason="seen").content.decode())
     assert said not in words(rule(operator, question, verdict="ran", reason="seen", result='{"n": 1}').content.decode())
     assert rule(operator, question, verdict="ran", reason="seen", result='{"n": 1}', confirmed="1").status_code == 302
+
+
+def test_what_a_result_looks_like_is_said_of_any_schema() -> None:
+    kinds = {"a": {"type": "string"}, "b": {"type": ["integer", "null"]}, "c": True, "d": {"type": "array"}}
+    for schema, shown in (
+        ({"properties": kinds}, '{"a": "…", "b": "…", "c": "…", "d": []}'),
+        ({"properties": kinds, "required": ["d", "x"]}, '{"d": []}'),
+        (
+            {"properties": {str(n): {"type": "boolean"} for n in range(9)}},
+            '{"0": true, "1": true, "2": true, "3": true, "4": true}',
+        ),
+        ({"properties": 1, "required": {}}, "{}"),
+        ({}, "{}"),
+    ):
+        assert outline(schema) == shown
+
+
+def test_the_keys_reach_the_confirmation_and_what_comes_next(world: World, operator: Client) -> None:
+    question, another = lost(world), lost(world)
+    page = operator.get(f"/inbox/{question.pk}/?tool=deploy").content.decode()
+    assert f'href="/inbox/{question.pk}/next?tool=deploy" data-key="s"' in page
+    assert operator.get(f"/inbox/{question.pk}/next?tool=deploy")["Location"] == f"/inbox/{another.pk}/?tool=deploy"
+    for verdict in ("ran", "unrun"):
+        confirm = rule(operator, question, verdict=verdict, reason="seen").content.decode()
+        assert re.search(r'name="confirmed" value="1"[^>]* data-key="a"|data-key="a"[^>]* name="confirmed"', confirm)
+
+
+def test_a_reason_that_is_a_sentence_ends_once(world: World, operator: Client) -> None:
+    question = lost(world)
+    rule(operator, question, verdict="ran", reason="It is up.", confirmed="1")
+    task = task_by_id(question.task_id)
+    assert task is not None
+    text = json.loads(task.result_json or "")["content"][0]["text"]
+    assert "ruled: It is up. Its answer was lost" in text
 
 
 def test_whoever_is_late_is_told_who_ruled(world: World, operator: Client, tenant: Any, sign_in: Login) -> None:

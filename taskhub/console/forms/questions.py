@@ -6,6 +6,7 @@ same rules. Its inputs are named `f0`, `f1`, …, never after the tool's propert
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -260,9 +261,26 @@ class HandOverForm(forms.Form):
         return {kind: name}
 
 
+BLANKS: Final = {"string": "…", "integer": 0, "number": 0, "boolean": True, "array": [], "object": {}}
+OUTLINED: Final = 5
+"""The most members that an outline of a JSON object names."""
+
+
+def outline(schema: dict[str, Any]) -> str:
+    """What JSON of the schema looks like: an object with the members that it needs, or else may have, each with a value
+    of its type."""
+    members = schema.get("properties")
+    members = members if isinstance(members, dict) else {}
+    needed = schema.get("required")
+    names = [name for name in members if isinstance(needed, list) and name in needed] or list(members)
+    kinds = {name: members[name].get("type") if isinstance(members[name], dict) else None for name in names[:OUTLINED]}
+    blank = {name: BLANKS.get(kind, "…") if isinstance(kind, str) else "…" for name, kind in kinds.items()}
+    return json.dumps(blank, ensure_ascii=False)
+
+
 class RulingForm(forms.Form):
-    """Rules, for a lost run, whether the tool ran. `structured`: the tool has an output schema, so its result is JSON.
-    The form is sent twice: the second time with `confirmed`, after the person has seen the consequences."""
+    """Rules, for a lost run, whether the tool ran. `schema`: the tool's output schema, if it has one: its result is
+    JSON then. The form is sent twice: the second time with `confirmed`, after the person has seen the consequences."""
 
     verdict = forms.ChoiceField(
         choices=[("ran", "It ran"), ("unrun", "It did not run")],
@@ -287,12 +305,15 @@ class RulingForm(forms.Form):
     )
     confirmed = forms.BooleanField(required=False, widget=forms.HiddenInput)
 
-    def __init__(self, data: Any = None, *, structured: bool = False) -> None:
+    def __init__(self, data: Any = None, *, schema: dict[str, Any] | None = None) -> None:
         super().__init__(data, auto_id="id_%s", use_required_attribute=False)
-        self.structured = structured
-        if structured:
+        self.structured = schema is not None
+        if schema is not None:
             del self.fields["as_json"]
-            self.fields["result"].help_text = "JSON, as the tool’s output schema has it. The caller gets it."
+            self.fields["result"].help_text = format_html(
+                "JSON, as the tool’s output schema has it, such as <code>{}</code>. The caller gets it.",
+                spelled(outline(schema)),
+            )
         else:
             self.fields["result"].help_text = "The caller gets it as if the tool had answered."
 

@@ -279,7 +279,7 @@ def rule(request: ConsoleRequest, pk: int) -> HttpResponse:
         raise Invalid("This question is not about a run that was lost.")
     if early := questions.closed_to(request.caller, item):
         return _settled(request, item, early, "")
-    form = RulingForm(request.POST, structured=lost_call(item.id).output_schema is not None)
+    form = RulingForm(request.POST, schema=lost_call(item.id).output_schema)
     if not form.is_valid():
         return _inbox(request, pk, ask=Ask(item.kind, form), status=422)
     if request.POST.get("back"):
@@ -476,7 +476,7 @@ def _ask(item: InboxItem, data: Any = None) -> Ask:
     if item.unreadable:
         return Ask("broken", None, problem=item.unreadable)
     if item.kind is QuestionKind.OUTCOME:
-        return Ask(item.kind, RulingForm(data, structured=lost_call(item.id).output_schema is not None))
+        return Ask(item.kind, RulingForm(data, schema=lost_call(item.id).output_schema))
     try:
         return Ask(item.kind, words_of(item).form(item.params, data))
     except Invalid as error:

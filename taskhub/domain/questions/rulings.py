@@ -87,8 +87,9 @@ def ruled_result(call: LostCall, *, by: str, reason: str, text: str = "", json_t
     elif text and schema is not None:
         raise Invalid("This tool answers with JSON; its output schema says which.", field="result")
     elif not text:
+        why = reason if reason.endswith((".", "!", "?")) else f"{reason}."
         result["content"][0]["text"] = (
-            f"{call.tool_name} has run, as {by} ruled: {reason}. Its answer was lost; do not run it again for that."
+            f"{call.tool_name} has run, as {by} ruled: {why} Its answer was lost; do not run it again for that."
         )
         if schema is not None:
             # Clients refuse a result that lacks the structured content which the schema promises, unless it is an
@@ -103,7 +104,7 @@ def _structured(text: str, schema: dict[str, Any] | None) -> dict[str, Any]:
     try:
         value = jsonx.decode(text.encode())
     except jsonx.JsonError as error:
-        raise Invalid(f"This is no JSON: {error}.", field="result") from None
+        raise Invalid(f"This is no JSON: {str(error).rstrip('.')}.", field="result") from None
     if not isinstance(value, dict):
         raise Invalid("A structured result is a JSON object.", field="result")
     if jsonx.has_nul(value):

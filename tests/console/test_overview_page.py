@@ -15,19 +15,29 @@ from pytest_django import DjangoAssertNumQueries
 
 from taskhub.console.chart import chart
 from taskhub.core.states import Audience, QuestionKind, Role
+from taskhub.domain.notices.webhooks import Wanted, add_webhook
 from taskhub.domain.tasks import callers
 from taskhub.domain.tasks.stats import Counts, Hour
 from taskhub.domain.workers.writes import heartbeat
-from taskhub.store.models import Consent, Server, Task, Tool
+from taskhub.store.models import Consent, Server, Task, Tool, Webhook
 from tests.console.admin import words
 from tests.console.conftest import Login
 from tests.domain.cost import make_old, past_the_guards
-from tests.factories import WORKER, make_context, make_person, make_question, make_server, make_task, make_tool
+from tests.factories import (
+    WORKER,
+    make_context,
+    make_person,
+    make_question,
+    make_server,
+    make_task,
+    make_tenant,
+    make_tool,
+)
 from tests.support.oauth import make_application
 
 pytestmark = pytest.mark.django_db
 
-OVERVIEW_QUERIES = 12
+OVERVIEW_QUERIES = 13
 
 
 def test_an_empty_hub_shows_what_to_do_first(tenant: Any, sign_in: Login) -> None:
@@ -37,6 +47,27 @@ def test_an_empty_hub_shows_what_to_do_first(tenant: Any, sign_in: Login) -> Non
     assert "Tasks ended per hour" not in page
     make_tool(make_server(tenant))
     assert "1 connected, 1 tools on offer." in client.get("/").content.decode()
+
+
+def test_a_webhook_that_does_not_answer_is_told_to_whoever_can_look_after_it(tenant: Any, sign_in: Login) -> None:
+    """Not for one failure, and not of another tenant."""
+    admin, operator = (sign_in(make_person(role, tenant)) for role in (Role.ADMIN, Role.OPERATOR))
+    now = timezone.now()
+    hook, _ = add_webhook(
+        tenant_id=tenant.id, wanted=Wanted("<b>", "https://a.example/x", ["task.failed"]), actor=WORKER
+    )
+    stranger, _ = add_webhook(
+        tenant_id=make_tenant().id, wanted=Wanted("other", "https://b.example/", ["task.failed"]), actor=WORKER
+    )
+    Webhook.objects.filter(pk=stranger).update(failing_since=now - timedelta(hours=1))
+    for since, enabled, told in ((None, True, False), (5, True, False), (300, True, True), (300, False, False)):
+        when = None if since is None else now - timedelta(seconds=since)
+        Webhook.objects.filter(pk=hook).update(failing_since=when, enabled=enabled)
+        page = admin.get("/").content.decode()
+        said = f'The webhook <a href="/settings/webhooks/{hook}/">&lt;b&gt;</a> does not answer'
+        assert (said in " ".join(page.split())) is told, (since, enabled)
+        assert page.count("does not answer") == int(told)
+        assert "does not answer" not in operator.get("/").content.decode()
 
 
 def test_a_step_is_done_only_when_it_is(tenant: Any, sign_in: Login) -> None:

@@ -11,6 +11,7 @@ from taskhub.console.chart import chart
 from taskhub.console.htmx import partial_or_page
 from taskhub.console.requests import ConsoleRequest
 from taskhub.domain.catalogue import reads as servers
+from taskhub.domain.notices.webhooks import silent_webhooks
 from taskhub.domain.questions import inbox
 from taskhub.domain.tasks import stats
 from taskhub.domain.tasks.listing import TaskFilter, task_page
@@ -46,6 +47,7 @@ def overview(request: ConsoleRequest) -> HttpResponse:
         "answers": answers,
         "needs": inbox.questions(person, "mine" if answers else "all", limit=SHORT),
         "waiting_tools": servers.waiting_tools(tenant),
+        "silent_webhooks": silent_webhooks(tenant) if request.caller.may("settings.view") else (),
         "may_manage": request.caller.may("server.manage"),
         "may_try": request.caller.may("task.rerun"),
         "may_issue": request.caller.may("client.manage"),

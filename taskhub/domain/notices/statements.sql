@@ -169,6 +169,12 @@ SELECT (SELECT count(*) FROM (SELECT FROM notice AS n
 SELECT w.name, w.problem FROM webhook AS w WHERE w.enabled AND w.failing_since IS NOT NULL
 ORDER BY w.failing_since, w.id LIMIT :most;
 
+-- read fresh: silent_webhooks(tenant bigint, seconds float8) -> list[SilentWebhook]
+SELECT w.id, w.name, w.failing_since FROM webhook AS w
+WHERE w.tenant_id = :tenant AND w.enabled
+  AND w.failing_since < statement_timestamp() - make_interval(secs => :seconds)
+ORDER BY w.failing_since, w.id;
+
 -- read fresh: webhook_rows(tenant bigint, webhook bigint, most int) -> list[WebhookRow]
 SELECT w.id, w.name, w.origin, w.kinds, w.context_id, c.name AS client, w.enabled, w.disabled_why, w.failing_since,
        w.problem, (

@@ -28,7 +28,9 @@ MOST: Final = 20
 MAX_NAME: Final = 64
 MAX_URL: Final = 2_000
 COUNTED: Final = 10_000
-"""Most notices that wait for one webhook and are counted for its page."""
+"""Notices that wait for one webhook and are counted for its page."""
+SILENT_SECONDS: Final = 60.0
+"""How long a webhook has not answered before the overview says so."""
 BEFORE_HOURS: Final = 24
 """Hours for which the previous secret signs too, after a webhook got a new one."""
 _SECRET_BYTES: Final = 24
@@ -60,6 +62,15 @@ class WebhookRow:
 
 
 @dataclass(frozen=True, slots=True)
+class SilentWebhook:
+    """A webhook that has not answered since the first failure, `failing_since`."""
+
+    id: int
+    name: str
+    failing_since: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Wanted:
     """What a webhook is to be. `url`: `None` if the address stays as it is. `client`: the name of the client whose news
     alone is sent; empty for all clients."""
@@ -71,6 +82,7 @@ class Wanted:
 
 
 _ROWS = statements.many("webhook_rows", WebhookRow)
+_SILENT = statements.many("silent_webhooks", SilentWebhook)
 _FAIL = statements.rowcount("fail_waiting")
 _HASTEN = statements.rowcount("hasten_waiting")
 _TEST = statements.none("queue_test")
@@ -92,6 +104,11 @@ def opened(box: Vault, sealed: bytes | memoryview) -> str:
 def webhooks(tenant_id: int) -> list[WebhookRow]:
     """The webhooks of a tenant, by name."""
     return _ROWS(tenant=tenant_id, webhook=None, most=COUNTED)
+
+
+def silent_webhooks(tenant_id: int) -> list[SilentWebhook]:
+    """The tenant's enabled webhooks that have not answered for `SILENT_SECONDS`, the longest first."""
+    return _SILENT(tenant=tenant_id, seconds=SILENT_SECONDS)
 
 
 def webhook(tenant_id: int, webhook_id: int) -> WebhookRow:

@@ -48,24 +48,25 @@ def named(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def short(arguments: dict[str, Any], first: Iterable[str] = ()) -> str:
-    """The arguments on one line: those named in `first`, then others, the shortest first. There are as many as fit into
-    `LONGEST` characters, but at least one. A string is written without its name, any other value after its name.
-    Possible secrets are hidden. The result is foreign text."""
-    begin = [name for name in first if name in arguments]
-    words = [_word(name, arguments[name]) for name in begin]
+    """The arguments on one line: `first`, then the shortest ones of the others in the order of the call, so that rows
+    of one tool read as columns; as many as fit into `LONGEST` characters, but at least one. A string is written without
+    its name, any other value after its name. Possible secrets are hidden. The result is foreign text."""
+    begin = [name for name in dict.fromkeys(first) if name in arguments]
     others = [
         (name, value)
         for name, value in islice(arguments.items(), _CONSIDERED)
         if name not in begin and value not in (None, "", [], {}) and masked(name, "") != HIDDEN
     ]
-    words += [_word(*other) for other in sorted(others, key=_size)[:_MEMBERS]]
-    told = ""
-    for word in words:
-        longer = f"{told}{_BETWEEN}{word}" if told else word
-        if told and len(longer) > LONGEST:
-            return f"{told}{_BETWEEN}{_CUT}"
-        told = longer
-    return told
+    shortest = [name for name, _ in sorted(others, key=_size)[:_MEMBERS]]
+    words: dict[str, str] = {}
+    for name in (*begin, *shortest):
+        word = _word(name, arguments[name])
+        if words and len(_BETWEEN.join([*words.values(), word])) > LONGEST:
+            break
+        words[name] = word
+    shown = [*(name for name in begin if name in words), *(name for name, _ in others if name in words)]
+    told = _BETWEEN.join(words[name] for name in shown)
+    return told if len(words) == len({*begin, *shortest}) else f"{told}{_BETWEEN}{_CUT}"
 
 
 def _members(text: str) -> dict[str, Any]:

@@ -17,20 +17,24 @@ DEPLOY = {"version": "2.1.6", "service": "billing", "note": "as was said on Mond
     [
         (DEPLOY, ["environment"], "production · 2.1.6 · billing · as was said on Monday"),
         (DEPLOY, ["note", "service"], "as was said on Monday · billing · 2.1.6 · production"),
-        (DEPLOY, ["absent"], "2.1.6 · billing · production · as was said on Monday"),
-        ({"replicas": 3, "dry": True, "x": 1.5}, [], "x 1.5 · dry true · replicas 3"),
-        ({"a": "3", "b": "true", "c": "null", "d": "[]"}, [], 'a "3" · d "[]" · b "true" · c "null"'),
-        ({"tags": ["a", 1], "q": "long enough"}, [], 'long enough · tags ["a", 1]'),
+        (DEPLOY, ["absent"], "2.1.6 · billing · as was said on Monday · production"),
+        ({"replicas": 3, "dry": True, "x": 1.5}, [], "replicas 3 · dry true · x 1.5"),
+        ({"a": "3", "b": "true", "c": "null", "d": "[]"}, [], 'a "3" · b "true" · c "null" · d "[]"'),
+        ({"tags": ["a", 1], "q": "long enough"}, [], 'tags ["a", 1] · long enough'),
         ({"deep": {"a": {"b": {"c": 1}}}}, [], "deep {a: {b: {…}}}"),
         ({"many": [1, 2, 3, 4, 5, 6]}, [], "many [1, 2, 3, 4, 5, …]"),
         ({"empty": "", "nothing": None, "none": [], "no": {}}, [], ""),
         ({"empty": ""}, ["empty"], 'empty ""'),
         ({"text": "x" * 60}, [], "x" * 39 + "…"),
         ({"a": "a" * 60, "b": "b" * 60, "c": "c"}, ["b"], "b" * 39 + "… · c · …"),
+        # Rows of one tool read as columns, whichever value is the shorter one.
+        ({"service": "web", "version": "2.10.0"}, [], "web · 2.10.0"),
+        ({"service": "billing", "version": "2.1.0"}, [], "billing · 2.1.0"),
+        ({"b": "b" * 39, "a": "a" * 38, "c": "c"}, [], "a" * 38 + " · c · …"),
         ({}, ["environment"], ""),
     ],
 )
-def test_what_the_rule_names_comes_first_and_then_the_shortest(
+def test_what_the_rule_names_comes_first_and_then_the_shortest_in_the_order_of_the_call(
     arguments: dict[str, Any], rule: list[str], words: str
 ) -> None:
     assert short(arguments, rule) == words

@@ -126,6 +126,8 @@ def test_what_is_selected_is_counted_and_a_given_reason_does_not_stay(
         expect(page.locator(f"#question-{questions[0]}")).to_be_focused()
         keys.press("X")  # of the row, not of the open question
         page.wait_for_url(f"/inbox/{questions[0]}/alike?q={VERSION}")
+        frame = page.locator("#differs .table-scroll")
+        assert frame.evaluate("one => one.scrollHeight === one.clientHeight")  # five rows need no scrolling
         keys.press("j", "x", "j", "x")
         expect(selected).to_have_text("2 of 5 selected")
         page.reload()

@@ -99,6 +99,7 @@ PRINTED: Final[dict[str, tuple[str, ...]]] = {
         "one.approvals",
         "one.id",
         "select_all",
+        "without_filters",
     ),
     "console/address_confirm.html": ("words.name",),
     "console/notifications.html": ("block.super", "message.message", "message.notices", "newest", "words.name"),

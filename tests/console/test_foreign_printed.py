@@ -28,7 +28,7 @@ MADE: Final = {
     "console/foreign.py": 3,
     "console/forms/access.py": 3,
     "console/forms/edits.py": 1,
-    "console/forms/questions.py": 1,
+    "console/forms/questions.py": 2,
     "console/forms/webhooks.py": 1,
     "console/templatetags/console.py": 13,
     "console/templatetags/parts.py": 3,

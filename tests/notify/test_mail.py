@@ -144,6 +144,18 @@ def test_calls_of_one_tool_for_one_client_are_told_together(mailbox: Mailbox) ->
         assert [f"Deploy number {n}." in mail.text for n in range(number)] == [True] * number
 
 
+def test_a_call_that_matters_more_is_never_left_out_for_others(mailbox: Mailbox) -> None:
+    plain = [replace(ITEM, sentence=f"Deploy number {n}.", critical=False, risky=False) for n in range(LISTED + 3)]
+    critical = replace(ITEM, sentence="Deploy the vault.")
+    risky = replace(plain[0], sentence="Deploy payments.", risky=True)
+    twice = replace(plain[0], sentence="Deploy mail.", quorum=2)
+    factor = replace(plain[0], sentence="Deploy the ledger.", second_factor=True)
+    text = written(mailbox, *plain, twice, factor, risky, critical).text
+    places = [text.index(words) for words in ("the vault", "payments", "the ledger", "mail.", "number 0")]
+    assert places == sorted(places)
+    assert "And 20 more calls of deploy" in text
+
+
 def test_it_says_what_it_takes_to_approve(mailbox: Mailbox) -> None:
     needs = replace(ITEM, second_factor=True, quorum=2)
     for item, said in ((needs, True), (ITEM, False), (replace(needs, kind="question.asked"), False)):

@@ -68,6 +68,12 @@ def news(items: Sequence[Item], hub: Hub) -> Written:
     return _written("news", subject, hub, context)
 
 
+def _weight(item: Item) -> tuple[bool, bool, bool, int]:
+    """Orders what a mail lists: critical calls first, then risky ones, then those that take a second factor or more
+    people."""
+    return not item.critical, not item.risky, not item.second_factor, -item.quorum
+
+
 def _narrowed(item: Item) -> str:
     """The query string that narrows the inbox to calls of its tool for its client."""
     return urlencode({"tool": item.tool, "client": item.client}, errors="replace")
@@ -76,9 +82,11 @@ def _narrowed(item: Item) -> str:
 def _folded(items: Sequence[Item]) -> tuple[list[Item], dict[int, int]]:
     """What the mail tells of, calls of one tool for one client together where the first of them stands; and how many of
     them are left out, by the place of the last one that is told."""
-    alike: dict[tuple[str, ...], list[Item]] = {}
-    for item in items:
-        alike.setdefault((item.kind, item.tool, item.server, item.client, item.group), []).append(item)
+    alike: dict[tuple[object, ...], list[Item]] = {}
+    # What is riskier, or takes more than one person's word, is never among those left out for others.
+    for item in sorted(items, key=_weight):
+        key = (item.kind, item.tool, item.server, item.client, item.group, *_weight(item))
+        alike.setdefault(key, []).append(item)
     shown: list[Item] = []
     folded: Counter[int] = Counter()
     for group in alike.values():

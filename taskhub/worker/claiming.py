@@ -18,7 +18,7 @@ from taskhub.domain.tasks import run as lifecycle
 from taskhub.lib.lanes import Lanes
 from taskhub.lib.throttle import Throttle
 from taskhub.worker.notes import Notes
-from taskhub.worker.running import MANY, Runner, Running
+from taskhub.worker.running import Runner, Running
 
 logger = logging.getLogger(__name__)
 
@@ -31,8 +31,6 @@ SKIPPED_SECONDS = 0.05
 """Seconds until the next claim after one that skipped a locked task."""
 NEWS_SECONDS = 0.2
 """Seconds for which a task has to run before a hint announces that it is running."""
-GATHER_SECONDS = 0.002
-"""Seconds for which queued tasks are gathered for one claim, while at least `MANY` tasks run."""
 SHUT_SECONDS = 0.5
 """Seconds until the next claim while a server accepts no connection; the claim finds out whether it does again."""
 DRAIN_SECONDS = 3.0
@@ -106,8 +104,6 @@ class Slots:
     async def claim_until_stopped(self) -> None:
         """Until `stop`, claim whenever a slot is free and there may be a task for it."""
         while not self._stopping:
-            if self._runner.running >= MANY:
-                await asyncio.sleep(GATHER_SECONDS)
             self._awake.clear()
             free = self.size - sum(not running.asking for running in self.running.values())
             self._more = free <= 0

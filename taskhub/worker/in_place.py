@@ -53,6 +53,9 @@ from taskhub.worker.timings import Timings
 
 logger = logging.getLogger(__name__)
 
+GATHER_SECONDS: Final = 0.004
+"""Seconds for which the end of a call waits for the ends of others. Stored together they take half of the CPU, which a
+web process needs for its requests."""
 HEARTBEAT_SECONDS: Final = 5.0
 TIMINGS_SECONDS: Final = 5.0
 SERVERS_SECONDS: Final = 30.0
@@ -220,7 +223,9 @@ class InPlace:
         self._servers = Reached(self._lanes, max(1, slots // SHARE))
         self._actor = actor = Actor(name=self.name, door=Door.WORKER)
         breakers = _LeftToWorkers(self._lanes, self._servers.leave)
-        runner = Runner(self._lanes, self._servers, breakers, self._timings, actor, tell=announce_together)
+        runner = Runner(
+            self._lanes, self._servers, breakers, self._timings, actor, tell=announce_together, gather=GATHER_SECONDS
+        )
         runner.on_finished = self._finished
         self._slots = Slots(slots, self.name, runner, self._tell)
         self._making: Counter[tuple[str, int]] = Counter()

@@ -55,11 +55,7 @@ TURN_SECONDS = 2.0
 """The least seconds that a task stays in the queue after it was released because of `WAIT_SECONDS`."""
 
 MANY = 4
-"""While at least this many other tasks run, ends and claims are gathered, because several together cost little more
-than one."""
-
-GATHER_SECONDS = 0.004
-"""Seconds for which the end of a call waits for the ends of others, so that they are stored together."""
+"""While fewer other tasks run, the end of a call does not wait for the ends of others (`Runner`'s `gather`)."""
 
 STORE_SECONDS = 30.0
 """Seconds for which storing an outcome is tried again if the database refuses it. After that the outcome is dropped.
@@ -169,8 +165,10 @@ class Runner:
         actor: Actor,
         *,
         tell: Callable[..., None] = announce,
+        gather: float = 0.0,
     ) -> None:
-        """`tell` is called with the ids of tasks whose results were stored, to announce them by hints."""
+        """`tell` is called with the ids of tasks whose results were stored, to announce them by hints. `gather`: the
+        seconds for which the end of a call waits for the ends of others, so that they are stored together."""
         self.lanes = lanes
         self.servers = servers
         self.breakers = breakers
@@ -188,7 +186,7 @@ class Runner:
             lanes,
             lambda ended: lifecycle.finish_tasks(ended, actor=actor, tell=tell),
             most=16,  # results may be large (upstream.call.MAX_RESULT), and a batch is one statement
-            gather=lambda ended: GATHER_SECONDS if self.running - ended >= MANY else 0.0,
+            gather=lambda ended: gather if self.running - ended >= MANY else 0.0,
         )
         self.running = 0
         """The number of tasks that `run` is running."""

@@ -54,8 +54,7 @@ from taskhub.worker.timings import Timings
 logger = logging.getLogger(__name__)
 
 GATHER_SECONDS: Final = 0.004
-"""Seconds for which the end of a call waits for the ends of others. Stored together they take half of the CPU, which a
-web process needs for its requests."""
+"""As `worker.running.GATHER_SECONDS`, but longer, because a web process needs its CPU for requests."""
 HEARTBEAT_SECONDS: Final = 5.0
 TIMINGS_SECONDS: Final = 5.0
 SERVERS_SECONDS: Final = 30.0

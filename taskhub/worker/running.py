@@ -54,8 +54,11 @@ server may hold it longer, so the server takes up one slot at most."""
 TURN_SECONDS = 2.0
 """The least seconds that a task stays in the queue after it was released because of `WAIT_SECONDS`."""
 
+GATHER_SECONDS = 0.002
+"""Seconds for which the end of a call waits for the ends of others, so that they are stored together: that takes less
+CPU, but makes each call later."""
 MANY = 4
-"""While fewer other tasks run, the end of a call does not wait for the ends of others (`Runner`'s `gather`)."""
+"""While fewer other tasks run, the end of a call does not wait."""
 
 STORE_SECONDS = 30.0
 """Seconds for which storing an outcome is tried again if the database refuses it. After that the outcome is dropped.
@@ -165,10 +168,10 @@ class Runner:
         actor: Actor,
         *,
         tell: Callable[..., None] = announce,
-        gather: float = 0.0,
+        gather: float = GATHER_SECONDS,
     ) -> None:
-        """`tell` is called with the ids of tasks whose results were stored, to announce them by hints. `gather`: the
-        seconds for which the end of a call waits for the ends of others, so that they are stored together."""
+        """`tell` is called with the ids of tasks whose results were stored, to announce them by hints. `gather`: as
+        `GATHER_SECONDS`."""
         self.lanes = lanes
         self.servers = servers
         self.breakers = breakers

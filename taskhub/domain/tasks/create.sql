@@ -16,20 +16,17 @@ SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = 
 DECLARE
     made record;
     look constant int := 20;
+    in_place int[] := '{}';
+    begun bigint[] := '{}';
     queued boolean := false;
     missing int[] := '{}';
 BEGIN
     PERFORM set_config('th.who', p_who, true);
-    FOR made IN
+    IF EXISTS (SELECT FROM json_to_recordset(p_wanted) AS i(worker text) WHERE i.worker IS NOT NULL) THEN
         WITH wanted AS MATERIALIZED (
             SELECT * FROM json_to_recordset(p_wanted) AS i(
-                n int, public_id text, tenant bigint, context bigint, tool bigint, tool_name text, revision text,
-                arguments text, digest text, tool_digest text, answers jsonb, decided jsonb, questions json, message text,
-                ttl_ms bigint, poll_ms int, key text, client_info jsonb, client_capabilities jsonb, trace jsonb,
-                rerun_of bigint, max_attempts int, at_least_once boolean, run_seconds int,
-                session bigint, request_id text, progress_token text, handle boolean, client_task_id text,
-                keep_ms bigint, join_seconds int, waiter text, worker text, lease_seconds float8, per_context int,
-                share int)
+                n int, tenant bigint, context bigint, tool bigint, tool_digest text, decided jsonb, questions json,
+                worker text, per_context int, share int)
         ), before AS MATERIALIZED (
             -- The front of the queue. If there are more, those behind it may be for any server.
             SELECT o.server_id FROM (
@@ -54,9 +51,20 @@ BEGIN
             SELECT k.worker, r.context_id, r.room
             FROM (SELECT DISTINCT f.worker, f.per_context, f.share FROM fit f) k
             CROSS JOIN LATERAL th_rooms(k.worker, k.per_context, k.share) r
-        ), in_place AS MATERIALIZED (
-            SELECT f.n, f.worker FROM fit f LEFT JOIN rooms r ON r.worker = f.worker AND r.context_id = f.context
-            WHERE f.turn <= coalesce(r.room, least(f.per_context, f.share))
+        )
+        SELECT coalesce(array_agg(f.n), '{}') INTO in_place
+        FROM fit f LEFT JOIN rooms r ON r.worker = f.worker AND r.context_id = f.context
+        WHERE f.turn <= coalesce(r.room, least(f.per_context, f.share));
+    END IF;
+    FOR made IN
+        WITH wanted AS MATERIALIZED (
+            SELECT *, i.n = ANY (in_place) AS placed FROM json_to_recordset(p_wanted) AS i(
+                n int, public_id text, tenant bigint, context bigint, tool bigint, tool_name text, revision text,
+                arguments text, digest text, tool_digest text, answers jsonb, decided jsonb, questions json, message text,
+                ttl_ms bigint, poll_ms int, key text, client_info jsonb, client_capabilities jsonb, trace jsonb,
+                rerun_of bigint, max_attempts int, at_least_once boolean, run_seconds int,
+                session bigint, request_id text, progress_token text, handle boolean, client_task_id text,
+                keep_ms bigint, join_seconds int, waiter text, worker text, lease_seconds float8)
         ), made AS (
             INSERT INTO task (public_id, tenant_id, context_id, tool_id, tool_name, revision, arguments,
                               arguments_digest, tool_digest, answers, decided, state, message, ttl_ms, expires_at,
@@ -67,19 +75,16 @@ BEGIN
             SELECT public_id, tenant, context, tool, tool_name, revision, arguments::json, decode(digest, 'hex'),
                    decode(nullif(tool_digest, ''), 'hex'), answers, nullif(decided, 'null'),
                    CASE WHEN questions IS NOT NULL THEN 'input_required'
-                        WHEN p.n IS NOT NULL THEN 'working' ELSE 'queued' END, message, ttl_ms,
+                        WHEN placed THEN 'working' ELSE 'queued' END, message, ttl_ms,
                    clock_timestamp() + ttl_ms * interval '1 millisecond', poll_ms, key, client_info,
                    client_capabilities, trace, rerun_of, max_attempts, at_least_once, run_seconds,
                    session, request_id, progress_token, handle, client_task_id, keep_ms, join_seconds, waiter,
-                   statement_timestamp(), statement_timestamp(), (p.n IS NOT NULL)::int, coalesce(p.worker, ''),
-                   CASE WHEN p.n IS NOT NULL THEN clock_timestamp() + make_interval(secs => lease_seconds) END
+                   statement_timestamp(), statement_timestamp(), placed::int, CASE WHEN placed THEN worker ELSE '' END,
+                   CASE WHEN placed THEN clock_timestamp() + make_interval(secs => lease_seconds) END
             -- In the same order in every transaction: otherwise two batches could deadlock on each other's keys.
-            FROM wanted w LEFT JOIN in_place p ON p.n = w.n ORDER BY context, key, w.n
+            FROM wanted ORDER BY context, key, n
             ON CONFLICT (context_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
-            RETURNING id, public_id, created_at, lease_epoch, worker
-        ), begun AS (
-            INSERT INTO attempt (task_id, number, worker, started_at)
-            SELECT m.id, m.lease_epoch, m.worker, clock_timestamp() FROM made m WHERE m.worker <> ''
+            RETURNING id, public_id, created_at, worker
         )
         SELECT w.n, w.tenant, w.questions, m.id, m.created_at, m.worker <> '' AS in_place
         FROM wanted w LEFT JOIN made m ON m.public_id = w.public_id
@@ -88,13 +93,19 @@ BEGIN
             missing := missing || made.n;
             CONTINUE;
         END IF;
-        IF made.questions IS NULL THEN
-            queued := queued OR NOT made.in_place;
+        IF made.in_place THEN
+            begun := begun || made.id;
+        ELSIF made.questions IS NULL THEN
+            queued := true;
         ELSE
             PERFORM th_open_questions(made.id, made.tenant, made.questions, false);
         END IF;
         RETURN QUERY SELECT made.n, false, false, made.id, made.created_at, made.in_place;
     END LOOP;
+    IF cardinality(begun) > 0 THEN
+        INSERT INTO attempt (task_id, number, worker, started_at)
+        SELECT t.id, t.lease_epoch, t.worker, clock_timestamp() FROM task t WHERE t.id = ANY (begun);
+    END IF;
     IF queued THEN
         PERFORM th_wake_workers();
     END IF;
@@ -106,4 +117,34 @@ BEGIN
             FROM json_to_recordset(p_wanted) AS i(n int, context bigint, tool bigint, digest text, key text)
             JOIN task t ON t.context_id = i.context AND t.idempotency_key = i.key WHERE i.n = ANY (missing);
     END IF;
+END $$;
+
+-- How many live tasks the context has. The settings and ORDER BY leave the planner no index but that of live tasks. A
+-- plan made while there were few tasks could otherwise take another, whose cost seems the same then, and read all tasks
+-- that the client ever had.
+CREATE OR REPLACE FUNCTION th_live_tasks(p_context bigint) RETURNS bigint
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+BEGIN
+    RETURN (SELECT count(*) FROM (
+        SELECT FROM task t WHERE t.context_id = p_context AND t.ended_at IS NULL ORDER BY t.arguments_digest
+    ) AS live);
+END $$;
+
+-- The open approvals of the context, and how many of them are of the session or, if p_session is null, of the trace (''
+-- for none). Settings and ORDER BY as in th_live_tasks. The live tasks come first, since a client has few: a plan made
+-- while there were few open questions would begin with all of those.
+CREATE OR REPLACE FUNCTION th_open_approvals(p_context bigint, p_session bigint, p_trace text)
+RETURNS TABLE (of_context bigint, of_conversation bigint)
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+BEGIN
+    RETURN QUERY SELECT count(*), count(*) FILTER (WHERE live.alongside) FROM (
+        SELECT t.id, coalesce(CASE WHEN p_session IS NULL
+                                   THEN p_trace <> '' AND t.session_id IS NULL
+                                        AND split_part(t.trace ->> 'traceparent', '-', 2) = p_trace
+                                   ELSE t.session_id = p_session END, false) AS alongside
+        FROM task t
+        WHERE t.context_id = p_context AND t.ended_at IS NULL AND t.state = 'input_required' ORDER BY t.arguments_digest
+    ) AS live CROSS JOIN LATERAL (
+        SELECT q.id FROM question q WHERE q.task_id = live.id AND q.state = 'open' AND q.kind = 'approval' OFFSET 0
+    ) AS o;
 END $$;

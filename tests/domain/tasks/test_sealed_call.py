@@ -173,7 +173,7 @@ ATTACKS: dict[str, Attack] = {
     ),
     "another definition": Attack(approved, tool(digest="1" * 64), (OUTDATED, digest_without(r"o\.digest"))),
     "another definition, and a rule that denies it": Attack(
-        titled, becomes_delete, (Mutant("th_to_decide", r"OR v\.number > 0 AND seen.*?'hex'\)"),)
+        titled, becomes_delete, (Mutant("th_to_decide", r"OR latest > 0 AND seen.*?'hex'\)"),)
     ),
     "an approver without the role": Attack(
         approved,
@@ -203,10 +203,10 @@ ATTACKS: dict[str, Attack] = {
         (Mutant("th_why_not", r"WHEN s\.removed_at IS NOT NULL THEN 'server_removed'\s+WHEN", "WHEN"),),
     ),
     "a rule that denies": Attack(
-        approved, rules(DENY), (Mutant("th_to_decide", r"coalesce\(\(decided ->> 'version'\).*?v\.number OR"),)
+        approved, rules(DENY), (Mutant("th_to_decide", r"coalesce\(\(decided ->> 'version'\)[^;]*?latest OR"),)
     ),
     "a rule that asks": Attack(
-        let_through, rules(ASK), (Mutant("th_to_decide", r"coalesce\(\(decided ->> 'version'\).*?v\.number OR"),)
+        let_through, rules(ASK), (Mutant("th_to_decide", r"coalesce\(\(decided ->> 'version'\)[^;]*?latest OR"),)
     ),
     "a person who left the group": Attack(
         of_somebody,

@@ -168,7 +168,7 @@ ORDER BY f.rank, q.opened_at, q.id;
 
 -- read fresh: others_of_conversation(task bigint) -> int
 -- How many other calls of the task's conversation wait for an answer. ORDER BY makes the planner use the index of live
--- tasks, as in count_live_tasks in domain/tasks.
+-- tasks, as in th_live_tasks in domain/tasks.
 SELECT count(*) FROM (
     SELECT FROM task AS t
     JOIN task AS o
@@ -460,7 +460,7 @@ ORDER BY q.id;
 
 -- read fresh: waiting_alongside(task bigint, most int) -> list[int]
 -- The open approvals of other calls of the same tool by the same client. ORDER BY makes the planner use the index of
--- live tasks, as in count_live_tasks in domain/tasks.
+-- live tasks, as in th_live_tasks in domain/tasks.
 SELECT w.id FROM (
     SELECT o.id FROM task AS t
     JOIN task AS o

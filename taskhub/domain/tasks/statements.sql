@@ -214,25 +214,12 @@ SELECT r_n AS n, r_existed AS existed, r_reused AS reused, r_id AS id, r_created
 FROM join_or_create_tasks(:wanted, :who);
 
 -- read: count_live_tasks(context bigint) -> int
--- ORDER BY makes the planner use the index of live tasks. A plan made while there were few tasks could otherwise take
--- another index, whose cost seems the same then, and read all tasks that the client ever had.
-SELECT count(*) FROM (
-    SELECT FROM task AS t WHERE t.context_id = :context AND t.ended_at IS NULL ORDER BY t.arguments_digest
-) AS live;
+SELECT th_live_tasks(:context);
 
 -- read: count_open_approvals(context bigint, session bigint, trace text) -> tuple[int, int]
 -- The open approvals of the context, and how many of them are of the session or, if `session` is null, of the trace (''
--- for none). The live tasks come first, since a client has few: a plan made while there were few open questions would
--- begin with all of those. ORDER BY as in count_live_tasks.
-SELECT count(*) AS of_context, count(*) FILTER (WHERE live.alongside) AS of_conversation FROM (
-    SELECT t.id, coalesce(CASE WHEN :session IS NULL THEN :trace <> '' AND t.session_id IS NULL
-                                                          AND split_part(t.trace ->> 'traceparent', '-', 2) = :trace
-                               ELSE t.session_id = :session END, false) AS alongside
-    FROM task AS t
-    WHERE t.context_id = :context AND t.ended_at IS NULL AND t.state = 'input_required' ORDER BY t.arguments_digest
-) AS live CROSS JOIN LATERAL (
-    SELECT q.id FROM question AS q WHERE q.task_id = live.id AND q.state = 'open' AND q.kind = 'approval' OFFSET 0
-) AS o;
+-- for none).
+SELECT o.of_context, o.of_conversation FROM th_open_approvals(:context, :session, :trace) AS o;
 
 -- write: take_turn_to_ask(context bigint) -> None
 -- Until this transaction ends, no other transaction creates a task of this client that needs an approval.

@@ -38,6 +38,8 @@ from taskhub.upstream.target import Target
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
+SOON_SECONDS = 0.05
+"""Seconds for which a call waits while as many calls as `Room`'s `soon` run."""
 ABLE = Profile(sampling=frozenset({"tools"}), roots=True)
 """The capabilities declared on a connection that serves all callers. Those that neither a caller nor people can serve
 are left out of that caller's calls, or the server's requests for them are refused (`Bound`). The part `context` of
@@ -57,19 +59,21 @@ class Pool:
         target: Target,
         *,
         most: int | None = None,
+        soon: int | None = None,
         era: Era | None = None,
         shared: bool = False,
         places: Places | None = None,
         keeper: Keeper | None = None,
     ) -> None:
-        """`most`: the most calls at once; by default that of the transport (`CALLS_AT_ONCE`). `era`: the era in which
-        the server last answered, if known. `shared`: whether clients share the server's processes or sessions."""
+        """`most`: the most calls at once; by default that of the transport (`CALLS_AT_ONCE`). `soon`: as in `Room`.
+        `era`: the era in which the server last answered, if known. `shared`: whether clients share the server's
+        processes or sessions."""
         self.name = name
         self.target = target
         self.eras = Eras(era)
         self._idle: defaultdict[Profile, list[Connection]] = defaultdict(list)
         self.most = most or CALLS_AT_ONCE[target.transport]
-        self._room = Room(self.most)
+        self._room = Room(self.most, soon)
         self._shared, self._places, self._keeper = shared, places, keeper
         self.sessions = Sessions(
             lambda wanted: self._connect(
@@ -409,19 +413,40 @@ class Pool:
 class Room:
     """The room for a limited number of calls."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, soon: int | None = None) -> None:
+        """`most`: the most calls at once. While `soon` of them run, if it is not `None`, a further call enters after it
+        has waited for `SOON_SECONDS`. Short calls are then made one after the other, and the server works on some while
+        the results of others are stored."""
         self._free = asyncio.Semaphore(most)
         self._over = 0
         """How many calls run beyond the limit, because they went on (`enter_again`) while there was no room."""
+        self._soon = asyncio.Semaphore(most if soon is None else soon)
+        self._late = 0
+        """How many calls run beyond `soon`."""
 
     async def __aenter__(self) -> None:
         await self._free.acquire()
+        if not self._soon.locked():
+            await self._soon.acquire()
+            return
+        try:
+            async with asyncio.timeout(SOON_SECONDS):
+                await self._soon.acquire()
+        except TimeoutError:
+            self._late += 1
+        except BaseException:
+            self._free.release()
+            raise
 
     async def __aexit__(self, *error: object) -> None:
         self.leave()
 
     def leave(self) -> None:
         """Make room."""
+        if self._late:
+            self._late -= 1
+        else:
+            self._soon.release()
         if self._over:
             self._over -= 1
         else:
@@ -429,6 +454,10 @@ class Room:
 
     async def enter_again(self) -> None:
         """Take room without waiting, which may exceed the limit."""
+        if self._soon.locked():
+            self._late += 1
+        else:
+            await self._soon.acquire()
         if self._free.locked():
             self._over += 1
         else:

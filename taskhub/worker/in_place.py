@@ -179,8 +179,9 @@ class Reached:
                 self._held[server_id].pool.outputs = outputs
 
     def _connected(self, row: SyncedServer) -> _Held:
-        keeper = _NoSessions(partial(self.leave, row.id))
-        return _Held(row, Pool(row.name, Target.of(row), most=self._most(row), era=Era.STATELESS, keeper=keeper))
+        keeper, most = _NoSessions(partial(self.leave, row.id)), self._most(row)
+        pool = Pool(row.name, Target.of(row), most=most, soon=max(1, most // 2), era=Era.STATELESS, keeper=keeper)
+        return _Held(row, pool)
 
     async def close(self) -> None:
         """Close all connections."""

@@ -78,6 +78,8 @@ ACTIONS: Final = ("question.asked", "question.undecided", *_KINDS)
 """The actions of events that may become a notice to a webhook."""
 PERSONAL_ACTIONS: Final = ("question.asked", "question.passed.on", "question.reminded")
 """The actions of events that may become a notice to people."""
+AWAY: Final = "person.away"
+"""The action of the event that somebody goes away. The approvals that wait for them are news to their deputy."""
 
 
 def kind_of(action: str, after: dict[str, Any] | None) -> Kind | None:

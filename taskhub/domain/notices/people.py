@@ -23,7 +23,16 @@ from taskhub.domain.feed.reading import FeedEvent, begin_feed, read_feed
 from taskhub.domain.notices.cards import CHANGING, changed_of
 from taskhub.domain.notices.channels import Channel, channels_on, is_on
 from taskhub.domain.notices.choices import Choices, leaves_at, lock_addresses
-from taskhub.domain.notices.kinds import APART, CONFIRM, PERSONAL_ACTIONS, TRIAL, UNDECIDABLE, Kind, personal_kind_of
+from taskhub.domain.notices.kinds import (
+    APART,
+    AWAY,
+    CONFIRM,
+    PERSONAL_ACTIONS,
+    TRIAL,
+    UNDECIDABLE,
+    Kind,
+    personal_kind_of,
+)
 from taskhub.domain.notices.outbox import LEASE_SECONDS, MAX_ANSWER, Delivered, pause
 from taskhub.domain.notices.queueing import new_id
 from taskhub.lib import jsonx
@@ -31,15 +40,15 @@ from taskhub.store import statements
 
 CONSUMER: Final = "people"
 BATCH: Final = 100
-"""Most events that are looked at in one transaction: each may concern everybody."""
+"""The most events that are looked at in one transaction: each may concern everybody."""
 GATHER_SECONDS: Final = 5.0
 """Seconds that a notice waits for other notices, which then go out in the same message."""
 MAX_WAITING: Final = 1_000
-"""Most notices that wait for one person on one channel. Further approvals are only in the inbox."""
+"""The most notices that wait for one person on one channel. Further approvals are only in the inbox."""
 MAX_IN_MESSAGE: Final = MAX_WAITING
 LOGGED: Final = 20
 COUNTED: Final = 10_000
-"""Most notices that wait on a channel and are counted for figures."""
+"""The most notices that wait on a channel and are counted for figures."""
 
 _OVER: Final = "Not sent: it no longer waits for you, or you no longer want such messages"
 _SAID_SINCE: Final = "Not sent: a later one in the same message is about the same question"
@@ -215,6 +224,7 @@ class PeopleBacklog:
 
 _SKIP_EVENTS = statements.rowcount("skip_unwanted_by_people")
 _WANTING = statements.many("wanting_people", _Wanting)
+_TAKEN_ON = statements.many("taken_on_by_deputies", _Wanting)
 _ADMINS = statements.many("wanting_admins", _Wanting)
 _QUEUE = statements.rowcount("queue_for_people")
 _DUE = statements.one("due_to_people", bool)
@@ -238,7 +248,7 @@ def queue_for_people() -> int:
     _SKIP_EVENTS(consumer=CONSUMER, channels=on)
     if not on:
         return 0
-    return read_feed(CONSUMER, {*PERSONAL_ACTIONS, *CHANGING}, _queue, most=BATCH)
+    return read_feed(CONSUMER, {*PERSONAL_ACTIONS, AWAY, *CHANGING}, _queue, most=BATCH)
 
 
 def begin_telling() -> None:
@@ -252,13 +262,16 @@ def _queue(events: Sequence[FeedEvent]) -> None:
     kinds = {
         event.id: personal_kind_of(event.action, event.after) for event in events if event.action in PERSONAL_ACTIONS
     }
-    if not kinds:
+    gone = [event.id for event in events if event.action == AWAY]
+    if not kinds and not gone:
         return
     asked = [event for event, kind in kinds.items() if kind == Kind.ASKED]
     roles, where = _by_role(), {"channels": channels_on(), "most": MAX_WAITING}
     wanting = _WANTING(events=list(kinds), **roles, **where)
     stuck = _ADMINS(events=asked, roles=roles["roles"], admins=_admins(), kind=UNDECIDABLE, **where)
+    taken_on = _TAKEN_ON(events=gone, kind=Kind.ASKED, **roles, **where) if gone else []
     told = {
+        **{(one.event_id, one.user_id, one.channel): (Kind.ASKED, one) for one in taken_on},
         **{
             (one.event_id, one.user_id, one.channel): (kinds[one.event_id], one)
             for one in wanting

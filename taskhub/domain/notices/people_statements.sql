@@ -85,6 +85,28 @@ WHERE a.address <> '' AND :kind = any(g.kinds) AND th_undecidable(q, :roles)
   AND {has_room}
 ORDER BY m.id, a.channel, e.id;
 
+-- read: taken_on_by_deputies(events bigint[], kind text, roles text[], answerers text[], managers text[],
+--     channels text[], most int) -> list[_Wanting]
+-- For each event that somebody goes away: the open approvals that their deputy may decide for them, once for each
+-- channel that reaches the deputy. Each is news of the event that asked for it, so that nobody is told of it twice.
+SELECT o.id AS event_id, q.tenant_id, m.user_id, a.channel, q.id AS question_id, g.kinds
+FROM unnest(:events) AS wanted (id)
+JOIN event AS e ON e.id = wanted.id
+JOIN membership AS gone ON gone.tenant_id = e.tenant_id AND gone.user_id = e.user_id
+JOIN absence AS s ON s.membership_id = gone.id AND s.until > statement_timestamp()
+JOIN membership AS m ON m.id = s.deputy_id
+JOIN auth_user AS u ON u.id = m.user_id
+JOIN notice_choices AS g ON g.membership_id = m.id AND :kind = any(g.kinds)
+JOIN notice_address AS a ON a.choices_id = m.id AND a.channel = any(:channels) AND a.address <> ''
+JOIN question AS q ON q.tenant_id = gone.tenant_id AND q.closed_at IS NULL AND q.kind = 'approval'
+    AND (q.handed_to_id = gone.user_id OR q."group" = any(gone.groups))
+CROSS JOIN LATERAL (
+    SELECT max(w.id) AS id FROM event AS w
+    WHERE w.task_id = q.task_id AND w.action IN ('question.asked', 'question.passed.on') AND w.after ->> 'key' = q.key
+) AS o
+WHERE o.id IS NOT NULL AND {may_decide} AND th_acts_for(q.id, m.user_id) = gone.user_id AND {has_room}
+ORDER BY m.id, a.channel, o.id LIMIT :most;
+
 -- write: queue_for_people(rows json, wait_seconds float8) -> rowcount
 -- The notices are due some seconds later, so that those that are queued together go out in one message.
 INSERT INTO notice (public_id, tenant_id, event_id, kind, channel, user_id, body, due_at)

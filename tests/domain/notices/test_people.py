@@ -17,6 +17,7 @@ from taskhub.domain.notices.choices import PACE_SECONDS, Choices, leaves_at, zon
 from taskhub.domain.notices.kinds import AUTHORIZATION, OUTCOME, QUESTION, UNDECIDABLE, Kind
 from taskhub.domain.notices.outbox import PAUSES, Delivered
 from taskhub.domain.notices.people import end_message, hurry_messages, message_log, take_messages
+from taskhub.domain.people.absences import go_away
 from taskhub.domain.questions.answer import answer_question, decide_approval
 from taskhub.domain.tasks.sweep import sweep
 from taskhub.store.models import Absence, Delivery, FeedConsumer, Membership, Notice, NoticeAddress, NoticeChoices, Tool
@@ -113,6 +114,32 @@ def test_what_waits_for_the_group_of_who_is_away_is_mailed_to_the_deputy(world: 
     turn(PACE_SECONDS)
     assert [one.username for one in take()] == [paul.username], "he is back: the deputy is told nothing more"
     assert states(dora) == ["sent", "skipped"]
+
+
+def leave(person: Person, until: datetime, deputy: str = "") -> None:
+    tenant = Membership.objects.get(user_id=person.user_id).tenant_id
+    actor = Actor(name=person.username, door=Door.WEB, user_id=person.user_id)
+    go_away(tenant_id=tenant, user_id=person.user_id, until=until, deputy=deputy, roles=["approver"], actor=actor)
+
+
+def test_a_deputy_is_told_once_of_what_waits_already(world: World) -> None:
+    dora, paul, other = reader(world), reader(world, groups=["ops"]), reader(world, groups=["legal"])
+    waiting = kit.create(world, verdict=asks(group="ops"))
+    kit.create(world, verdict=asks(group="legal"))
+    kit.create(world, verdict=asks())
+    queue()
+    assert [len(states(person)) for person in (dora, paul, other)] == [1, 2, 2]
+    until = datetime.now(UTC) + timedelta(days=1)
+    for hours in range(2):  # the second time only the end changes
+        leave(paul, until + timedelta(hours=hours), dora.username)
+        queue()
+        assert [len(states(person)) for person in (dora, paul, other)] == [2, 2, 2]
+    (mail,) = [mail for mail in take() if mail.username == dora.username]
+    assert len(mail.approvals) == 2
+    assert any(waiting.public_id in approval.path for approval in mail.approvals)
+    leave(other, until)
+    queue()
+    assert len(states(dora)) == 2, "who names no deputy has none"
 
 
 def told(person: Person) -> list[str]:

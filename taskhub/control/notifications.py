@@ -3,6 +3,8 @@ the link in one of them, nobody has to sign in."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from taskhub.control.caller import Caller
 from taskhub.core.errors import Refused
 from taskhub.core.records import Actor
@@ -30,9 +32,11 @@ def own_messages(caller: Caller) -> list[MessageRow]:
     return people.message_log(caller.tenant_id, _own(caller))
 
 
-def choose(caller: Caller, wanted: Choices) -> None:
-    """Store the caller's choices. Raises `Invalid`."""
+def choose(caller: Caller, wanted: Choices) -> bool:
+    """Store the caller's choices. Returns whether it is one of their quiet hours now. Raises `Invalid`."""
     choices.choose(tenant_id=caller.tenant_id, user_id=_own(caller), choices=wanted, actor=caller.actor)
+    now = datetime.now(UTC)
+    return choices.not_before(wanted, now) > now
 
 
 def begin_in(caller: Caller, zone: str) -> None:
@@ -93,7 +97,7 @@ def add_browser(caller: Caller, *, session: str, endpoint: str, p256dh: str, aut
 
 
 def remove_browser(caller: Caller, browser_id: int) -> str:
-    """Stop notifying this browser of the caller, and return its label. Raises `NotFound`."""
+    """Send no more notifications to this browser, which is the caller's. Returns its label. Raises `NotFound`."""
     return browsers.remove_browser(
         tenant_id=caller.tenant_id, user_id=_own(caller), browser_id=browser_id, actor=caller.actor
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, time
+from datetime import UTC, datetime, time, timedelta
 
 import pytest
 from django.conf import LazySettings
@@ -117,6 +117,16 @@ def test_what_is_chosen_is_stored_and_shown(ada: Client) -> None:
     for value in ("08:30", "22:00", "07:00"):
         assert f'value="{value}"' in told
     assert Event.objects.get(action="notices.chosen").after["pace"] == "daily"
+
+
+@pytest.mark.parametrize(("begins", "quiet"), [(-1, True), (1, False)])
+def test_whoever_chooses_quiet_hours_that_run_now_is_told(ada: Client, begins: int, quiet: bool) -> None:
+    hour = timedelta(hours=1)
+    start = datetime.now(UTC) + begins * hour
+    hours = {"quiet_from": f"{start:%H:%M}", "quiet_until": f"{start + 2 * hour:%H:%M}", "zone": "UTC"}
+    told = words(ada.post(PAGE, {**GIVEN, **hours}, follow=True).content.decode())
+    assert "Saved." in told
+    assert (f"It is quiet now: no message comes before {hours['quiet_until']}." in told) == quiet
 
 
 def test_an_address_is_asked_and_not_used_before(ada: Client) -> None:

@@ -103,6 +103,7 @@ def test_somebody_sets_one_up_signs_in_with_it_and_approves_with_it(
     task = agent.create("deploy", {"service": word, "version": "1", "environment": "staging"}, caps=TASKS)
     [(question,)] = hub.sql("SELECT id FROM question WHERE params #>> '{decided,rule}' = %s", [word])
     go(before, f"/inbox/{question}/")
+    expect(before.locator("#inbox-list [aria-current]")).to_contain_text("second factor")
     card = before.locator("article.decision")
     code = card.get_by_label("Code of your second factor")
     assert look(before, "factor-card") == []

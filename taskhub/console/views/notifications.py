@@ -49,11 +49,12 @@ def notifications(request: ConsoleRequest) -> HttpResponse:
     if not form.is_valid():
         return _page(request, form, status=400)
     try:
-        control.choose(request.caller, form.choices)
+        quiet = control.choose(request.caller, form.choices)
     except Invalid as error:
         form.refuse(error)
         return _page(request, form, status=400)
-    messages.success(request, "Saved.")
+    ends = form.choices.quiet_until
+    messages.success(request, f"Saved. It is quiet now: no message comes before {ends:%H:%M}." if quiet else "Saved.")
     return redirect("notifications")
 
 

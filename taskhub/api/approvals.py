@@ -31,7 +31,7 @@ from taskhub.protocol.calls import ScopeMissing, need_scope
 from taskhub.protocol.incoming import Incoming
 
 MAX_PROGRAM: Final = 100
-"""Most characters of the name of a client's program."""
+"""The most characters of the name of a client's program."""
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d")
 _JSON: Final = "application/json"
 

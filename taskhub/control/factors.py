@@ -33,8 +33,9 @@ def begun(caller: Caller, sealed: str, *, site: str) -> NewApp:
 
 
 def set_up(caller: Caller, sealed: str, code: str, *, session: str) -> tuple[int, tuple[str, ...]]:
-    """Make the app that `begin` made the caller's second factor. Returns the id of its record, and the recovery codes,
-    which are not shown again. The caller is signed out in all browsers but the one whose session cookie is `session`.
+    """Confirm the authenticator app that `begin` prepared (`sealed`) by a code of it: from now on it is the caller's
+    second factor. Returns the id of its record, and the recovery codes, which are not shown again. The caller is signed
+    out in all browsers but the one whose session cookie is `session`.
 
     Raises `Invalid` for a wrong code or an app that was made too long ago, `LimitReached`, or `Refused` if the caller
     has a second factor already.

@@ -12,7 +12,7 @@ from taskhub.core.errors import Invalid
 MAX_MINUTES: Final = 1_440
 """The longest bypass: a day. The table has the same limit."""
 MAX_REASON: Final = 200
-"""Most characters of the reason, which is stored with every call that the bypass lets pass."""
+"""The most characters of the reason, which is stored with every call that the bypass lets pass."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,20 +23,20 @@ MAX_WHEN: Final = 4_000
 MAX_WORDS: Final = 500
 MAX_SENTENCE: Final = 300
 MAX_MINUTES: Final = 43_200
-"""Most minutes that people have to decide: 30 days."""
+"""The most minutes that people have to decide: 30 days."""
 MAX_PREVIEW: Final = 4_000
-"""Most bytes of the arguments of a preview, as JSON."""
+"""The most bytes of the arguments of a preview, as JSON."""
 MAX_TOOL: Final = 128
-"""Most characters of the name of a preview's tool."""
+"""The most characters of the name of a preview's tool."""
 MAX_EDITABLE: Final = 50
-"""Most names of arguments that people may change before they approve a call."""
+"""The most names of arguments that people may change before they approve a call."""
 MAX_ARGUMENT_NAME: Final = 128
 EVERY_ARGUMENT: Final = "*"
 """Stands for all arguments in `Rule.editable`."""
 MAX_REASON: Final = 500
-"""Most characters of the reason for a change of the list."""
+"""The most characters of the reason for a change of the list."""
 MAX_BYTES: Final = 1_048_576
-"""Most bytes of a list as JSON; the table has the same limit."""
+"""The most bytes of a list as JSON; the table has the same limit."""
 
 
 class Then(StrEnum):

@@ -20,7 +20,7 @@ MAX_DEPTH = 64
 """Deepest nesting accepted, in arrays and objects."""
 
 MAX_NODES = 100_000
-"""Most values accepted in one document."""
+"""The most values accepted in one document."""
 
 _MAX_NUMBER = sys.float_info.max
 

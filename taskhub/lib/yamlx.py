@@ -20,9 +20,9 @@ from taskhub.lib.signs import code_point, invisible, name_of
 MAX_DEPTH: Final = 32
 """Deepest nesting accepted."""
 MAX_NODES: Final = 200_000
-"""Most values accepted in one document."""
+"""The most values accepted in one document."""
 MAX_DIGITS: Final = 1_000
-"""Most digits of a whole number."""
+"""The most digits of a whole number."""
 
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's parser takes a twentieth of the time
 _INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]*)")

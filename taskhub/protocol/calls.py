@@ -35,7 +35,7 @@ from taskhub.protocol.wire.tasks import answerable
 MAX_CLIENT: Final = 65_536
 """The most bytes of clientInfo and capabilities together, as compact JSON."""
 MAX_TOOL_USE: Final = 255
-"""Most characters of the id of a tool use; a longer id is not kept."""
+"""The most characters of the id of a tool use; a longer id is not kept."""
 RECHECK_SECONDS = 5.0
 """A waiter reads its task again after this many seconds, even if no hint came."""
 

@@ -32,7 +32,7 @@ RECORDED_SECONDS: Final = 60.0
 """A verdict that denied a call, or that rules on trial would give, is recorded at most once in this many seconds for
 each client and tool."""
 MOST_LATER: Final = 10_000
-"""Most pieces of work that wait in `Hub.later`, in one process."""
+"""The most pieces of work that wait in `Hub.later`, in one process."""
 
 REMEMBERED: Final = 4_096
 """How many rings one process remembers, with their topics."""

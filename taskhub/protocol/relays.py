@@ -41,7 +41,7 @@ SCOPE: Final = "tasks:call"
 
 STATE_SECONDS = 86_400
 MAX_SERVERS_ASKED = 3
-"""Most servers that are asked in turn for one resource."""
+"""The most servers that are asked in turn for one resource."""
 
 MAX_VALUES = 100
 """Values that a completion may have (B26-51)."""

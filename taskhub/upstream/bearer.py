@@ -16,7 +16,7 @@ from taskhub.domain.credentials.records import Access, NeedsAuthorization
 KNOWN: Final = 4
 """How many of the latest tokens are removed from texts of the server."""
 RENEW_SECONDS: Final = 60.0
-"""If the server refuses tokens, the least seconds between two refreshes."""
+"""The fewest seconds between two refreshes while the server refuses tokens."""
 LOOK_SECONDS: Final = 60.0
 """Seconds for which a token is sent before its grant is read again, because the grant may have been revoked."""
 

@@ -60,7 +60,7 @@ SNAPSHOT_SECONDS = 60.0
 """The longest that one listing of a server may take."""
 
 LOOK_SECONDS = 0.2
-"""The least seconds between two listings, because a server may announce changes faster than it can be listed."""
+"""The fewest seconds between two listings, because a server may announce changes faster than it can be listed."""
 
 FIRST_PAUSE = 0.5
 """Seconds before a lost server is tried again; then twice as long each time, up to `LONGEST_PAUSE`."""

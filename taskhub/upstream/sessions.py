@@ -25,10 +25,10 @@ logger = logging.getLogger(__name__)
 HEED_SECONDS: Final = 3.0
 """Seconds in which a server has to answer a ping after a call was cancelled. If it does not, its session is ended."""
 KEPT_SECONDS: Final = 150.0
-"""The least seconds that a session is kept after a request about a task of its server: longer than the time between two
-polls."""
+"""The fewest seconds that a session is kept after a request about a task of its server: longer than the time between
+two polls."""
 CROWDED_SECONDS: Final = 1.0
-"""The least seconds for which a call goes back to the queue if there is no place for its process."""
+"""The fewest seconds for which a call goes back to the queue if there is no place for its process."""
 
 
 FOR_SESSIONS: Final = -1
@@ -153,9 +153,10 @@ class Sessions:
         self, context_id: int, *, sessions: bool = False, roots: bool = False, of_task: bool = False
     ) -> AsyncIterator[Connection]:
         """Lend the client's session for a call; other calls of the client may use it at the same time. If there is no
-        session, one is opened, for a caller with or without `sessions` and `roots` (`Wanted`). At a server of both
-        eras, `sessions` decides the era. If the call is cancelled and the server then does not answer a ping, the
-        session is ended; with `of_task` it is not, because a task of the server would end with it."""
+        session, one is opened, which says to the server what the caller can do: `sessions` and `roots` (`Wanted`). If
+        the server answers with and without sessions, `sessions` decides which. If the call is cancelled and the server
+        then does not answer a ping, the session is ended; with `of_task` it is not, because a task of the server would
+        end with it."""
         session = await self._own(context_id, Wanted(sessions, roots))
         if of_task:
             session.kept_until = time.monotonic() + KEPT_SECONDS

@@ -36,7 +36,7 @@ MAX_UNREAD: Final = 65_536
 _STREAM: Final = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
 _CLOSED: Final = types.ErrorData(code=types.CONNECTION_CLOSED, message="Connection closed")
 _REFUSED: Final = types.ErrorData(code=types.INTERNAL_ERROR, message="Server returned an error response")
-"""The SDK's error for a response with an error status, which `HttpRefusals` describes."""
+"""What the SDK says of any response with an error status. `HttpRefusals` describes the response instead."""
 
 Streams = tuple[ContextReceiveStream[SessionMessage | Exception], ContextSendStream[SessionMessage]]
 

@@ -63,7 +63,7 @@ look, the worker extends its hold on the polls that it has. Polls that are due l
 instead."""
 
 TICK_SECONDS: Final = 0.05
-"""The least seconds between two looks, so that polls that are due at nearly the same time share a statement."""
+"""The fewest seconds between two looks, so that polls that are due at nearly the same time share a statement."""
 
 ALIGNED_MS: Final = 1_000
 """If the interval of a poll is at least this many milliseconds, the poll is moved to the next quarter of this time,
@@ -79,7 +79,7 @@ NEWS_SECONDS: Final = 0.1
 """Seconds for which notifications of changed tasks are gathered before the tasks are polled."""
 
 CALM_SECONDS: Final = 1.0
-"""The least seconds between two polls of a working task, however often its server says that the task has changed."""
+"""The fewest seconds between two polls of a working task, however often its server says that the task has changed."""
 
 MOST_EARLY: Final = 100
 """Progress may come before the first poll. It is kept for at most this many calls, and as many lines of each."""

@@ -52,7 +52,7 @@ WAIT_SECONDS = 2.0
 server may hold it longer, so the server takes up one slot at most."""
 
 TURN_SECONDS = 2.0
-"""The least seconds that a task stays in the queue after it was released because of `WAIT_SECONDS`."""
+"""The fewest seconds that a task stays in the queue after it was released because of `WAIT_SECONDS`."""
 
 GATHER_SECONDS = 0.002
 """Seconds for which the end of a call waits for the ends of others, so that they are stored together: that takes less

@@ -20,9 +20,9 @@ from taskhub.lib.numbers import whole
 from taskhub.lib.signs import spelled
 
 MAX_TYPED: Final = 20_000
-"""Most characters of the typed-in arguments."""
+"""The most characters of the typed-in arguments."""
 MAX_PROGRAM: Final = 200
-"""Most characters of the name of the program."""
+"""The most characters of the name of the program."""
 
 
 class Moment(forms.TextInput):

@@ -32,11 +32,11 @@ from taskhub.store.backend.base import unhurried
 
 SEALS: Final = 500
 EVENTS: Final = 5_000
-"""Most seals in one read, and about the most events of these seals. One read, or one larger seal, is in memory at
+"""The most seals in one read, and about the most events of these seals. One read, or one larger seal, is in memory at
 once."""
 
 LONGEST_LINE: Final = 64 * 1024 * 1024
-"""Most bytes of one line of an archive. No event is longer, but the file may come from anybody."""
+"""The most bytes of one line of an archive. No event is longer, but the file may come from anybody."""
 
 FORMAT: Final = 1
 
@@ -145,9 +145,9 @@ class Archived:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The contents of a valid archive: `events` events in `seals` seals, at positions from `from_xid` up to, not
-    including, `to_xid`. `previous` is the link of the last seal in the previous archive, `link` that of the last seal
-    in this one."""
+    """The contents of a valid archive. `events`, `seals`: how many there are. `from_xid`, `to_xid`: the positions of
+    its events, without the second one. `previous`: the link of the last seal in the archive before. `link`: the link of
+    its own last seal."""
 
     from_xid: int
     previous: bytes

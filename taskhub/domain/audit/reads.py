@@ -19,10 +19,10 @@ from taskhub.store.models import Task
 
 PAGE_ROWS = 50
 WINDOW = 8_000
-"""Most events that are searched for one page when no index answers the filter."""
+"""The most events that are searched for one page when no index answers the filter."""
 
 EXPORT_ROWS = 100_000
-"""Most events in one export."""
+"""The most events in one export."""
 
 _CHUNK = 1_000
 _SKEW = timedelta(minutes=10)
@@ -35,7 +35,7 @@ may miss events."""
 class EventFilter:
     """Which events to show; empty fields mean everything. `action`: an exact name, or a category such as `task`.
     `task`: a public id or, for a purged task, its number. `actor`: a part of the actor's name. `address`: the beginning
-    of the address. `text`: a part of target, reason, before or after.
+    of the address. `text`: a part of the event's `target`, `reason`, `before` or `after`.
     """
 
     action: str = ""

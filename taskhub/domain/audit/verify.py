@@ -31,11 +31,11 @@ from taskhub.store import statements
 from taskhub.store.models import Event, Seal
 
 HEADS: Final = 10_000
-"""Most seals in one read where only their links are checked."""
+"""The most seals in one read where only their links are checked."""
 
 FULL_SECONDS: Final = 90.0
-"""Most seconds of a full verification that nobody asked for. If it would take longer, an incremental one is made. Every
-night, a full one is asked for."""
+"""The most seconds of a full verification that nobody asked for. If it would take longer, an incremental one is made.
+Every night, a full one is asked for."""
 
 READ_EVENT_SECONDS: Final = 5.1e-6
 READ_SEAL_SECONDS: Final = 58e-6

@@ -37,7 +37,7 @@ FIRST_SECONDS: Final = 5.0
 """Seconds from the opening of the breaker to the first probe; after each failed probe the pause is twice as long."""
 
 LONGEST_SECONDS: Final = 60.0
-"""Most seconds between two probes, before jitter."""
+"""The most seconds between two probes, before jitter."""
 
 JITTER_PERCENT: Final = 20
 """Percent by which a pause is randomly longer or shorter, so that servers that failed together are probed apart."""

@@ -22,7 +22,7 @@ WAITS_SECONDS: Final = 60
 """Seconds after which a test that no worker has taken is given up."""
 
 TEST_SECONDS: Final = 330
-"""Most seconds that a test may take. After that its worker counts as lost."""
+"""The most seconds that a test may take. After that its worker counts as lost."""
 
 
 @dataclass(frozen=True, slots=True)

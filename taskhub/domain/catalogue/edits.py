@@ -9,7 +9,7 @@ from taskhub.domain.catalogue.given import Pairs
 from taskhub.domain.catalogue.reads import ServerRow
 
 MAX_REASON: Final = 200
-"""Most characters of the reason why a server is disabled."""
+"""The most characters of the reason why a server is disabled."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,11 @@ from taskhub.domain.catalogue.reads import opened, vault
 from taskhub.lib.signing import InvalidToken
 
 MAX_PAIRS: Final = 50
-"""Most headers of a server, or variables of a command."""
+"""The most headers of a server, or variables of a command."""
 MAX_HEADER: Final = 4_096
-"""Most characters of a header's value."""
+"""The most characters of a header's value."""
 MAX_VARIABLE: Final = 32_768
-"""Most bytes of a variable's value."""
+"""The most bytes of a variable's value."""
 MAX_DIRECTORY: Final = 1_000
 
 Pairs = Mapping[str, str | None]

@@ -15,7 +15,7 @@ from taskhub.store.models import Offer, Server
 
 SEEN = ("position", "definition", "digest", "rejected", "changed_at", "gone_at")
 NAMED_IN_EVENT = 20
-"""Most URIs in one event `resources.changed`."""
+"""The most URIs in one event `resources.changed`."""
 
 KEPT_GONE = timedelta(days=1)
 

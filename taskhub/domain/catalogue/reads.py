@@ -77,7 +77,7 @@ class ServerRow:
     connect_said: bool
     """Whether `connect_seconds` was set for this server, and is not the default."""
     calls_at_once: int
-    """Most calls at once from one worker."""
+    """The most calls at once from one worker."""
     calls_said: bool
     """Whether `calls_at_once` was set for this server, and is not the default of the transport."""
     shared: bool

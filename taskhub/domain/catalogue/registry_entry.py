@@ -18,7 +18,7 @@ from taskhub.domain.catalogue.server_files import Placeholder, ServersFile, Temp
 from taskhub.domain.catalogue.spec import MAX_NAME, is_name, name_of_entry
 
 MAX_ITEMS: Final = 100
-"""Most packages of an entry, and also most remotes, arguments, variables, headers and choices."""
+"""The most packages of an entry, and also most remotes, arguments, variables, headers and choices."""
 
 WAYS: Final = ("http", "npm", "pypi", "oci", "sse")
 """The ways to reach the server of an entry, the preferred one first: an address, since then no foreign program runs

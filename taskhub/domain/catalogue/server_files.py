@@ -19,7 +19,7 @@ from taskhub.domain.catalogue.given import checked_directory, checked_environmen
 from taskhub.domain.catalogue.spec import MAX_NAME, parse_spec
 
 MAX_FILE: Final = 1_048_576
-"""Most characters of a file."""
+"""The most characters of a file."""
 
 _PLACEHOLDER: Final = re.compile(r"\$\{([^{}]*)\}")
 _COMMENTS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)

@@ -92,7 +92,7 @@ class SyncedServer:
     target: str = field(repr=False)
     prefix: str
     calls_at_once: int
-    """Most calls at once from one worker."""
+    """The most calls at once from one worker."""
     shared: bool = False
     """Whether clients share the server's processes or sessions."""
     token: str = field(default="", repr=False)

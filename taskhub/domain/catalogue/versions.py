@@ -13,7 +13,7 @@ from taskhub.store import statements
 from taskhub.store.models import ToolVersion
 
 MAX_VERSIONS: Final = 20
-"""Most versions of a tool that are kept: the newest, and besides them the confirmed version."""
+"""The most versions of a tool that are kept: the newest, and besides them the confirmed version."""
 
 _KEEP = statements.none("keep_versions")
 

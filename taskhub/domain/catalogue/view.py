@@ -131,7 +131,7 @@ class Catalogue:
 
 
 _MOST_KEPT: Final = 1_000
-"""Most clients, and most different views, that are kept for a catalogue."""
+"""The most clients, and most different views, that are kept for a catalogue."""
 _kept: ExpiringCache[int, Catalogue] = ExpiringCache(30.0, most=1_000)
 
 

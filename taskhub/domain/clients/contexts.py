@@ -15,7 +15,7 @@ from taskhub.store.models import AuthContext
 
 MAX_NAME = 128
 MAX_IDENTITY = 255
-"""Most characters of an issuer, a subject or a client id."""
+"""The most characters of an issuer, a subject or a client id."""
 
 
 def client_context(tenant_id: int, name: str) -> int:

@@ -14,7 +14,7 @@ from taskhub.store import statements
 LOOKED_AT = 200
 """How many of the newest calls, and of the newest sessions, are searched for dialects."""
 MOST = 8
-"""Most dialects that are returned: the newest."""
+"""The most dialects that are returned: the newest."""
 
 
 @dataclass(frozen=True, slots=True)

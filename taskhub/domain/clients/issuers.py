@@ -33,12 +33,12 @@ TYPES: Final = frozenset({"jwt", "at+jwt", "application/at+jwt"})
 KEYS_SECONDS: Final = 3_600.0
 """Seconds after which the keys are fetched again, so that a key that the issuer withdrew is not accepted for longer."""
 ASK_AGAIN_SECONDS: Final = 30.0
-"""The least seconds between two requests to the issuer, however many tokens name unknown keys."""
+"""The fewest seconds between two requests to the issuer, however many tokens name unknown keys."""
 MAX_DOCUMENT: Final = 262_144
 REASON_SECONDS: Final = 60.0
 """Seconds in which at most one refusal of a token is logged for each reason."""
 MAX_TOLD: Final = 100
-"""Most characters of each claim of a refused token that are logged."""
+"""The most characters of each claim of a refused token that are logged."""
 ASYMMETRIC: Final = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 )
@@ -94,9 +94,8 @@ def looks_like_jwt(token: str) -> bool:
 
 
 class Keys:
-    """The issuer's keys, fetched again in the background after an hour, and at once when a token names an unknown key.
-    Only a caller whose token names an unknown key waits for the issuer, so that tokens of others do not delay a
-    caller."""
+    """The issuer's keys. After an hour they are fetched again in the background, and nobody waits for that. When a
+    token names an unknown key, they are fetched at once, and only the caller with this token waits."""
 
     def __init__(self) -> None:
         self._keys: list[tuple[str | None, dict[str, Any]]] = []

@@ -52,8 +52,8 @@ LEAST_UNHEARD: Final = 4.0
 """The least patience in seconds that is learned from calls that are made again although an interim result was given. No
 known program waits for less."""
 MOST_PROGRAMS: Final = 50
-"""Most programs of one client whose patience is kept. If there are more, a program is forgotten: one whose patience is
-not certain, otherwise the one that was learned longest ago. So programs that change their name at each start do not
+"""The most programs of one client whose patience is kept. If there are more, a program is forgotten: one whose patience
+is not certain, otherwise the one that was learned longest ago. So programs that change their name at each start do not
 keep the hub from learning about others."""
 _CACHE_SECONDS: Final = 60.0
 

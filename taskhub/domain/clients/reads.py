@@ -15,7 +15,7 @@ from taskhub.store.models import AuthContext
 
 PAGE_ROWS = 50
 COUNT_CAP = 1_000
-"""Most tasks that are counted for a client; beyond it the page shows "1,000+"."""
+"""The most tasks that are counted for a client; beyond it the page shows "1,000+"."""
 
 LOOKED_AT = 50
 """How many of a client's newest calls are read to find what it declares."""

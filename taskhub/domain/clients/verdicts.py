@@ -30,9 +30,9 @@ LOOKED_AT: Final = 1_000
 """How many of the newest calls of the client, and of all clients, are searched for a call whose arguments can be filled
 in."""
 _MADE_UP: Final = 20
-"""Most arguments that are made up from a schema."""
+"""The most arguments that are made up from a schema."""
 PAGE_ROWS: Final = 50
-"""Most tools of a client, or clients of a tool, on a page. Rules are evaluated only for these."""
+"""The most tools of a client, or clients of a tool, on a page. Rules are evaluated only for these."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from taskhub.lib import yamlx
 from taskhub.lib.yamlx import Node
 
 MAX_FILE: Final = 4_194_304
-"""Most characters of the file."""
+"""The most characters of the file."""
 
 PARTS: Final = ("rules", "servers", "people", "clients")
 _CALLED: Final = {str: "text", int: "a whole number", bool: "true or false"}

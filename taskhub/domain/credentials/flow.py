@@ -60,7 +60,7 @@ DOCUMENT: Final = "/servers/oauth/client.json"
 REQUEST_SECONDS: Final = 600
 """Seconds within which a person has to come back from the authorization server."""
 MAX_REQUESTS: Final = 20
-"""Most authorizations that one person may have under way."""
+"""The most authorizations that one person may have under way."""
 CLIENT_NAME: Final = "TaskHub"
 TELL_SECONDS: Final = 60.0
 """Seconds in which at most one answer that belongs to no authorization is logged, because anybody can send a browser

@@ -324,8 +324,9 @@ def grants_for(server_id: int, holder: Holder) -> QuerySet[ServerGrant]:
 
 
 def holder_name(holder: Holder, way: str) -> str:
-    """The name of the holder of a grant, in the audit log and on pages: a person's or a client's name, `everyone`, or
-    `its lists` for the grant that belongs to nobody at a server where each caller has a grant of their own."""
+    """The name of the holder of a grant, in the audit log and on pages: that of a person or client, or `everyone`.
+    Where each caller has a grant of their own (`way`), a grant that belongs to nobody is for listing the server: `its
+    lists`."""
     if holder.user_id is not None:
         users: Any = get_user_model()
         return str(users.objects.filter(pk=holder.user_id).values_list("username", flat=True).first() or "")

@@ -10,11 +10,11 @@ from typing import Any, Final
 from taskhub.core.errors import Invalid, Unavailable
 
 MAX_CLIENT_ID: Final = 1_000
-"""Most characters of a client id that an admin gives."""
+"""The most characters of a client id that an admin gives."""
 MAX_SECRET: Final = 4_096
-"""Most characters of a client's secret."""
+"""The most characters of a client's secret."""
 MAX_SCOPES: Final = 1_000
-"""Most characters of a list of scopes."""
+"""The most characters of a list of scopes."""
 
 
 class Way(StrEnum):

@@ -18,7 +18,7 @@ from taskhub.domain.credentials.web import Unfit
 from taskhub.lib.signs import spelled
 
 MAX_TOKEN: Final = 8_192
-"""Most characters of an access or refresh token."""
+"""The most characters of an access or refresh token."""
 _TOKEN: Final = re.compile(rf"[\x21-\x7e]{{1,{MAX_TOKEN}}}")
 _CODE: Final = re.compile(r"[a-z_]{1,60}")
 _REFUSALS: Final = (400, 401, 403)

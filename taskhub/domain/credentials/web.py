@@ -26,13 +26,13 @@ from taskhub.lib.signs import spelled
 from taskhub.lib.tls import trusted
 
 MAX_DOCUMENT: Final = 65_536
-"""Most bytes of an answer of an authorization server."""
+"""The most bytes of an answer of an authorization server."""
 SECONDS: Final = 10.0
 """Seconds in which an authorization server has to answer."""
 MAX_PLACES: Final = 3
-"""Most addresses of a host that are tried."""
+"""The most addresses of a host that are tried."""
 MAX_LATER: Final = 600.0
-"""Most seconds that the hub waits because of a `Retry-After` of an authorization server."""
+"""The most seconds that the hub waits because of a `Retry-After` of an authorization server."""
 MAX_SHOWN: Final = 200
 
 

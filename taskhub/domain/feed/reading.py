@@ -12,7 +12,7 @@ from django.db import transaction
 from taskhub.store import statements
 
 BATCH: Final = 1_000
-"""Most events that a consumer looks at in one transaction."""
+"""The most events that a consumer looks at in one transaction."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ SHARED = (
 LATE_SECONDS: Final = 300.0
 """Seconds after which it is a failure that an event was not looked at, or a message to a person not taken."""
 NAMED: Final = 5
-"""Most webhooks that do not answer and are named. Of the others, the doctor says only how many there are."""
+"""The most webhooks that do not answer and are named. Of the others, the doctor says only how many there are."""
 FULL_DAYS: Final = 3
 """Age in days from which on the doctor says how old the last full verification is. A worker makes a full verification
 every night."""

@@ -27,8 +27,8 @@ from taskhub.store import statements
 logger = logging.getLogger(__name__)
 
 BATCH = 50
-"""Most hints in one NOTIFY, so that it stays far below its limit of 8,000 bytes. Each listener wakes once for all of
-them."""
+"""The most hints in one NOTIFY, so that it stays far below its limit of 8,000 bytes. Each listener wakes once for all
+of them."""
 
 PAUSE_SECONDS = 0.001
 """Least time between two notifications. Each one wakes a thread in every process; under load, the pause lets more hints
@@ -40,7 +40,7 @@ _WAIT_FOR_NO_DISK = statements.none("wait_for_no_disk")
 _NOTIFY_OF_TASKS = statements.none("notify_of_tasks")
 
 TOGETHER_SECONDS = 0.05
-"""Most seconds for which `announce_together` gathers hints for one notification."""
+"""The most seconds for which `announce_together` gathers hints for one notification."""
 
 _queue: Queue[tuple[int, float]] = Queue()
 """Tasks to announce, each with the `time.monotonic` at which its hint is due."""

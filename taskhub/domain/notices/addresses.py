@@ -25,13 +25,13 @@ from taskhub.store.models import NoticeAddress
 
 MAX_ADDRESS: Final = 254
 MAX_NAME: Final = 100
-"""Most characters that are kept of the name that a channel has for a person."""
+"""The most characters that are kept of the name that a channel has for a person."""
 CONFIRM_HOURS: Final = 24
 """Hours for which the link in a message confirms an address."""
 CONFIRMATIONS: Final = 5
-"""Most messages on a channel that ask one person to confirm an address, within `CONFIRM_HOURS`."""
+"""The most messages on a channel that ask one person to confirm an address, within `CONFIRM_HOURS`."""
 TRIALS: Final = 5
-"""Most messages on a channel that one person may have sent to themselves as a test, within an hour."""
+"""The most messages on a channel that one person may have sent to themselves as a test, within an hour."""
 STOP_DAYS: Final = 365
 """Days for which the link in a mail can end all mails."""
 _MAIL: Final = re.compile(

@@ -37,9 +37,9 @@ from taskhub.lib.signs import without_invisible
 from taskhub.store.models import NoticeAddress, PushBrowser
 
 MOST: Final = 10
-"""Most browsers of a person that are notified."""
+"""The most browsers of a person that are notified."""
 MAX_ENDPOINT: Final = 2_000
-"""Most characters of the address that a browser gives."""
+"""The most characters of the address that a browser gives."""
 MAX_LABEL: Final = 64
 OFF: Final = "This hub notifies no browsers: it needs PUBLIC_URL and the extra `push` (uv sync --extra push)."
 _ORDER: Final = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551

@@ -11,7 +11,7 @@ from django.db import transaction
 from taskhub.store import statements
 
 SHOWN: Final = 10
-"""Most approvals that one message shows. Of the others it says only how many there are."""
+"""The most approvals that one message shows. Of the others it says only how many there are."""
 LEASE_SECONDS: Final = 60.0
 """Seconds after which a message that was taken and not drawn again is taken again."""
 PAUSES: Final = (5.0, 30.0, 60.0, 300.0, 1_800.0)

@@ -18,16 +18,16 @@ from taskhub.store import statements
 LEASE_SECONDS: Final = 60.0
 """Seconds of a lease: a delivery whose outcome is not stored by then is made again."""
 AT_ONCE: Final = 4
-"""Most deliveries to one webhook at the same time; 1 to a webhook that does not answer."""
+"""The most deliveries to one webhook at the same time; 1 to a webhook that does not answer."""
 PAUSES: Final = (5.0, 60.0, 300.0, 1_800.0, 7_200.0, 18_000.0, 28_800.0, 28_800.0)
 """The plan: the seconds between deliveries of a notice, after each one that failed; a day altogether. After the last
 the notice has failed. When its webhook answers again, a waiting notice is delivered *early*. If that fails too, the
 notice is delivered when the plan says, or early again after a rest: the first of these pauses after its first early
 failure, and so on."""
 RECEIVERS: Final = 500
-"""Most webhooks that are looked at when a worker takes notices."""
+"""The most webhooks that are looked at when a worker takes notices."""
 MAX_ANSWER: Final = 500
-"""Most characters of an answer that are kept."""
+"""The most characters of an answer that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,7 @@ class NoticeRow:
 _LOG = statements.many("notice_log", NoticeRow)
 _AGAIN = statements.rowcount("send_again")
 LOGGED: Final = 50
-"""Most notices that the page of a webhook lists."""
+"""The most notices that the page of a webhook lists."""
 
 
 def notice_log(tenant_id: int, webhook_id: int) -> list[NoticeRow]:

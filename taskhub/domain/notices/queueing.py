@@ -19,7 +19,7 @@ from taskhub.store import statements
 
 CONSUMER: Final = "notices"
 MAX_WAITING: Final = 50_000
-"""Most notices that wait for one webhook, which may be slow. Further notices are stored as failed."""
+"""The most notices that wait for one webhook, which may be slow. Further notices are stored as failed."""
 MAX_WAITING_FAILING: Final = 10_000
 """As `MAX_WAITING`, for a webhook that has not answered for `FAILING_SECONDS`."""
 FAILING_SECONDS: Final = 60.0

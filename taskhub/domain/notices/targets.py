@@ -20,7 +20,7 @@ from taskhub.lib.signing import InvalidToken, Vault
 PLACE: Final = "{to}"
 """Where an address in the setting has the person's part."""
 MAX_PART: Final = 95
-"""Most characters of a person's part."""
+"""The most characters of a person's part."""
 CUT: Final = "…"
 _PART: Final = re.compile(r"[A-Za-z0-9@#!+_=-][A-Za-z0-9@#!+_=.:~-]*(/[A-Za-z0-9_-]+)?")
 _SHOWN: Final = 2

@@ -24,7 +24,7 @@ from taskhub.store import statements
 from taskhub.store.models import AuthContext, Webhook
 
 MOST: Final = 20
-"""Most webhooks of a tenant."""
+"""The most webhooks of a tenant."""
 MAX_NAME: Final = 64
 MAX_URL: Final = 2_000
 COUNTED: Final = 10_000

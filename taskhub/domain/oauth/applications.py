@@ -23,7 +23,7 @@ from taskhub.store.models import Application, Consent, TokenFamily
 
 MAX_REDIRECTS: Final = 20
 MAX_REGISTERED: Final = 1_000
-"""Most programs that have registered themselves. There is a limit because anybody can register a program."""
+"""The most programs that have registered themselves. There is a limit because anybody can register a program."""
 UNUSED_DAYS: Final = 30
 """Days after which a program without any consent is deleted, unless an administrator registered it."""
 

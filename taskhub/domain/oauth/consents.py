@@ -26,8 +26,8 @@ from taskhub.store.models import Application, AuthContext, Consent, Membership, 
 
 MAX_TARGET: Final = 300
 MAX_TARGETS: Final = 50
-"""Most redirect hosts kept with a consent. If there are more, the oldest are dropped, and people are asked about them
-again."""
+"""The most redirect hosts kept with a consent. If there are more, the oldest are dropped, and people are asked about
+them again."""
 
 Registration: Any = get_application_model()
 AccessToken: Any = get_access_token_model()

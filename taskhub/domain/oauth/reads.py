@@ -11,7 +11,7 @@ from taskhub.lib.addresses import host_of
 from taskhub.store import statements
 
 SHOWN: Final = 500
-"""Most applications or consents on one page."""
+"""The most applications or consents on one page."""
 
 
 @dataclass(frozen=True, slots=True)

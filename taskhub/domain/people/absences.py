@@ -76,8 +76,7 @@ def go_away(*, tenant_id: int, user_id: int, until: datetime, deputy: str, roles
 
 
 def come_back(*, tenant_id: int, user_id: int, actor: Actor) -> None:
-    """End the absence of the person, for whom a deputy does not decide any more. Raises `Refused` if the person is not
-    away."""
+    """End the absence of the person. From then on no deputy decides for them. Raises `Refused` if they are not away."""
     with transaction.atomic():
         rows = Absence.objects.select_for_update(of=("self",))
         row = rows.filter(membership__tenant_id=tenant_id, membership__user_id=user_id).first()

@@ -32,7 +32,7 @@ from taskhub.store import statements
 from taskhub.store.models import Membership
 
 TRIES: Final = 10
-"""Most wrong codes of one person within `TRIES_SECONDS`, in all web processes together."""
+"""The most wrong codes of one person within `TRIES_SECONDS`, in all web processes together."""
 TRIES_SECONDS: Final = 900
 SET_UP_SECONDS: Final = 900
 """Seconds that a person has to scan the QR code for a new authenticator app and type its first code."""

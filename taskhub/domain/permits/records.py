@@ -13,7 +13,8 @@ MOST_SECONDS: Final = 86_400
 DEFAULT_SECONDS: Final = 3_600
 """Seconds for which a permit can be redeemed, if the client does not say."""
 WANTED_SECONDS: Final = 86_400
-"""Most seconds that a client can give people to decide; also the seconds that they have if the client does not say."""
+"""The most seconds that a client can give people to decide; also the seconds that they have if the client does not
+say."""
 KEPT_HOURS: Final = 24
 """Hours for which a permit is kept after it has expired, so that its client can be told that it has expired."""
 

@@ -18,13 +18,13 @@ from taskhub.lib import jsonx
 from taskhub.store import statements
 
 MAX_ASKED: Final = 1_000
-"""Most characters of a question to the requester."""
+"""The most characters of a question to the requester."""
 MAX_ANSWER: Final = 4_000
-"""Most characters of the answer to a question to the requester."""
+"""The most characters of the answer to a question to the requester."""
 MOST_OPEN: Final = 3
-"""Most questions to the requester of one call that are open at once."""
+"""The most questions to the requester of one call that are open at once."""
 MOST_ASKED: Final = 10
-"""Most questions to the requester of one call, open or closed."""
+"""The most questions to the requester of one call, open or closed."""
 
 
 class AskOutcome(StrEnum):

@@ -15,12 +15,12 @@ from taskhub.store import statements
 BLOCK_SECONDS: Final = 3_600
 """For how long a tool is blocked for a client."""
 MOST_ALONGSIDE: Final = 100
-"""Most waiting calls of the tool and client that are rejected with the block; others are denied before they run."""
+"""The most waiting calls of the tool and client that are rejected with the block; others are denied before they run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blockable:
-    """A client and the tool that it called, as conditions of rules name them."""
+    """What a person can block: a tool for a client. Both have the names by which conditions of rules know them."""
 
     client: str
     issuer: str

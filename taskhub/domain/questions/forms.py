@@ -19,7 +19,7 @@ from taskhub.lib import jsonx
 MAX_FIELDS = 100
 MAX_TEXT = 65_536
 MAX_FORM = 65_536
-"""Most bytes of the schema of a form."""
+"""The most bytes of the schema of a form."""
 
 
 @dataclass(frozen=True, slots=True)

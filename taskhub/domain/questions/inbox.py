@@ -17,9 +17,9 @@ from taskhub.domain.foreign import Foreign, foreign
 from taskhub.store import statements
 
 SHOWN: Final = 100
-"""Most open questions on a page, and most approvals that are decided together."""
+"""The most open questions on a page, and most approvals that are decided together."""
 SHOWN_DECIDED: Final = 50
-"""Most closed questions on a page. They are fewer because each costs more to read."""
+"""The most closed questions on a page. They are fewer because each costs more to read."""
 FOLD: Final = 3
 """Least number of approvals that are alike for which a list shows one row in place of all."""
 _ALL_OF_IT: Final = 2**31 - 1
@@ -88,10 +88,10 @@ class Undoable:
 
 @dataclass(frozen=True, slots=True)
 class InboxItem:
-    """A question with its task, and the obstacle for the person who reads it. In a list, `arguments` has only the
-    arguments within the first `calls.BEGINNING` characters of their JSON. `made_at`: when the call was made. `left_at`:
-    when the caller of a plain call left; `None` if none has. `reminded_at`: when people were reminded of the question,
-    as its rule says."""
+    """A question with its task, and the obstacle for the person who reads it. In a list, `arguments` has only those
+    that end within the first `calls.BEGINNING` characters of the call's arguments as JSON. `made_at`: when the call was
+    made. `left_at`: when the caller of a plain call left; `None` if none has. `reminded_at`: when people were reminded
+    of the question, as its rule says."""
 
     id: int
     task_id: int

@@ -13,7 +13,7 @@ from taskhub.lib import jsonx
 from taskhub.store import statements
 
 MAX_KEPT: Final = 65_536
-"""Most characters that are kept of the answer of a preview."""
+"""The most characters that are kept of the answer of a preview."""
 
 
 @dataclass(frozen=True, slots=True)

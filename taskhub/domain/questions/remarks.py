@@ -13,9 +13,9 @@ from taskhub.domain.changes import change, who
 from taskhub.store import statements
 
 MAX_REMARK: Final = 1_000
-"""Most characters of a comment, or of the note of a handover."""
+"""The most characters of a comment, or of the note of a handover."""
 MAX_REMARKS: Final = 100
-"""Most comments and handovers of a task."""
+"""The most comments and handovers of a task."""
 
 
 class RemarkOutcome(StrEnum):

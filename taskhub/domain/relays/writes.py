@@ -18,7 +18,7 @@ RELAY_SECONDS = 30.0
 """Seconds for which a caller waits for a server."""
 
 CONTEXT_RELAYS = 32
-"""Most requests of one client under way at once."""
+"""The most requests of one client under way at once."""
 
 
 class _Taken(NamedTuple):

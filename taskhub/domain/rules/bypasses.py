@@ -24,7 +24,7 @@ from taskhub.store.models import Bypass as Bypasses
 from taskhub.store.models import Server
 
 LISTED: Final = 20
-"""Most bypasses that the page lists."""
+"""The most bypasses that the page lists."""
 _CLOCK: Final = Actor(name="bypass", door=Door.POLICY)
 
 

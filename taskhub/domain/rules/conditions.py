@@ -14,7 +14,7 @@ from typing import Any, Final
 from taskhub.lib.signs import without_invisible
 
 LONGEST: Final = 1_000
-"""Most characters of a text, and most values of an array, that are compared. Whether a longer text or array is the
+"""The most characters of a text, and most values of an array, that are compared. Whether a longer text or array is the
 value is in doubt."""
 MISSING: Final = object()
 """Stands for a value that is not there."""

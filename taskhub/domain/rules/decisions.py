@@ -24,12 +24,12 @@ from taskhub.lib import jsonx
 from taskhub.lib.schemas import surely_fits
 
 MAX_ARGUMENT: Final = 20_000
-"""Most bytes of an argument as JSON. Expressions that use a larger argument are in doubt."""
+"""The most bytes of an argument as JSON. Expressions that use a larger argument are in doubt."""
 MAX_ITEMS: Final = 100
-"""Most items of an array or object, and most levels of both, in an argument. Expressions that use an argument with more
-are in doubt."""
+"""The most items of an array or object, and most levels of both, in an argument. Expressions that use an argument with
+more are in doubt."""
 _KEPT: Final = 10_000
-"""Most pairs of client and tool for which `may_match` is cached, and most tools for which `concerning` is cached."""
+"""The most entries of two caches: of `may_match`, by client and tool, and of `concerning`, by tool."""
 
 
 T = TypeVar("T")

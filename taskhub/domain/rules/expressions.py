@@ -27,15 +27,15 @@ from taskhub.domain.rules import comparisons
 from taskhub.domain.rules.reading import CLOSING, Group, Part, Token, invalid, parts_of, perhaps
 
 MAX_TEXT: Final = 4_000
-"""Most characters of an expression."""
+"""The most characters of an expression."""
 MAX_LOOPS: Final = 4
-"""Most uses of `LOOPS` in an expression. They cannot be nested."""
+"""The most uses of `LOOPS` in an expression. They cannot be nested."""
 MAX_SUMS: Final = 20
-"""Most additions in an expression. An addition may join long texts."""
+"""The most additions in an expression. An addition may join long texts."""
 MAX_MATCHES: Final = 8
-"""Most regular expressions in an expression."""
+"""The most regular expressions in an expression."""
 MAX_PATTERN: Final = 200
-"""Most characters of a regular expression."""
+"""The most characters of a regular expression."""
 
 MAX_MS: Final = 50
 """Milliseconds of computing for all rules of a call. Comparisons after that are in doubt."""

@@ -104,8 +104,8 @@ class _Checker:
         return self._relation(parts)
 
     def truth(self, parts: _Parts, why: str, before: Sequence[_Parts] = (), sign: str = "") -> None:
-        """Raise `Invalid` unless the parts together may be true or false. `why` ends the message; `before` and `sign`
-        are for the advice (`_listed`)."""
+        """Raise `Invalid` if the value of the parts together cannot be a boolean. `why` ends the message; `before`, the
+        operands before this one, and `sign` are for the advice in it (`_listed`)."""
         found = self.of(parts)
         if parts and Kind.TRUTH not in found:
             fix = self._listed(parts, before, sign) or self._compared(parts, found)

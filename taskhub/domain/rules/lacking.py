@@ -21,9 +21,9 @@ from taskhub.domain.rules.sentences import NOT_GIVEN, may_have, places
 from taskhub.domain.rules.written import Comparison, literal, of_argument
 
 MAX_TOOLS: Final = 5_000
-"""Most tools that are looked at: the first in the catalogue."""
+"""The most tools that are looked at: the first in the catalogue."""
 _NAMED: Final = 5
-"""Most tools that a fix names."""
+"""The most tools that a fix names."""
 _DONE: Final = {Then.ASK: "asked about", Then.DENY: "denied"}
 
 

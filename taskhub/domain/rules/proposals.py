@@ -26,17 +26,17 @@ from taskhub.store import statements
 DAYS: Final = 30
 """How many days back approvals count."""
 MAX_DECIDED: Final = 1_000
-"""Most approvals of a tenant that are looked at: the ones that were closed last."""
+"""The most approvals of a tenant that are looked at: the ones that were closed last."""
 MIN_APPROVED: Final = 20
 """Least number of approved calls for a proposal, which must not let run a call that people did not approve."""
 MAX_SIZE: Final = 4_000
-"""Most bytes of a call's arguments, as they are stored. Calls with larger arguments are in no proposal."""
+"""The most bytes of a call's arguments, as they are stored. Calls with larger arguments are in no proposal."""
 MAX_VALUES: Final = 3
-"""Most values of an argument that a proposed condition names."""
+"""The most values of an argument that a proposed condition names."""
 MAX_VALUE: Final = 200
-"""Most characters of a text among these values."""
+"""The most characters of a text among these values."""
 MAX_CONDITIONS: Final = 20
-"""Most arguments that a proposed expression names. Nothing is proposed for a tool with more."""
+"""The most arguments that a proposed expression names. Nothing is proposed for a tool with more."""
 
 
 class _Decided(NamedTuple):

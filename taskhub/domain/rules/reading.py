@@ -10,7 +10,7 @@ from typing import Final
 from taskhub.core.errors import Invalid
 
 MAX_TOKENS: Final = 400
-"""Most words and signs in an expression."""
+"""The most words and signs in an expression."""
 MAX_DEPTH: Final = 16
 """How deep brackets may be nested."""
 

@@ -12,7 +12,7 @@ from taskhub.core.rules import Rule, RuleList, list_from_json
 from taskhub.store import statements
 
 PAGE_ROWS: Final = 50
-"""Most versions on a page of the history."""
+"""The most versions on a page of the history."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,9 @@ from taskhub.domain.rules.conditions import MISSING, schema_of
 from taskhub.lib import jsonx
 
 MAX_PLACES: Final = 10
-"""Most places for arguments in a sentence."""
+"""The most places for arguments in a sentence."""
 MAX_SHOWN: Final = 200
-"""Most characters of a value in a sentence."""
+"""The most characters of a value in a sentence."""
 NOT_GIVEN: Final = "(not given)"
 _SEARCHED: Final = 1_000
 """Characters of a value that are searched for secrets before it is cut to `MAX_SHOWN`."""

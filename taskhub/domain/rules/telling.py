@@ -14,15 +14,14 @@ from taskhub.domain.rules.expressions import Values, compiled
 from taskhub.domain.rules.lacking import MAX_TOOLS
 
 _NAMED: Final = 5
-"""Most names, and most servers, in a warning."""
+"""The most names, and most servers, in a warning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """A rule that hides `number` tools which the names of other tools give away: the other tools have their server's
-    name in theirs, because the short name was taken by the hidden tool. `pairs`: names of a hidden tool and of the tool
-    that gives it away, of the first few. `servers`: the servers of the tools that give others away, of the first
-    few."""
+    """A rule that hides `number` tools of which clients can guess that they exist: another server has a tool of the
+    same name, which clients see as `SERVER__name`, because the hidden tool has the short name. `pairs`: the names of
+    the hidden tool and of the other one. `servers`: the servers of the other tools. Both have only the first few."""
 
     rule: Rule
     number: int

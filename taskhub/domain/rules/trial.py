@@ -18,12 +18,12 @@ from taskhub.domain.rules.sentences import check_sentences
 from taskhub.store import statements
 
 MAX_CALLS: Final = 1_000
-"""Most calls on which a list is tried: the newest."""
+"""The most calls on which a list is tried: the newest."""
 MAX_SECONDS: Final = 1.0
 """Seconds for a trial; calls that are left after that are not tried. For 1,000 calls, 200 rules that compare arguments
 would take 5 s if they name no tool, and less than 1 s if they do."""
 MAX_SIZE: Final = 20_000
-"""Most bytes of a call's arguments, as they are stored. A larger call is not tried."""
+"""The most bytes of a call's arguments, as they are stored. A larger call is not tried."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from taskhub.store.models import Server, Tool
 
 DAYS: Final = 30
 LIVE: Final = 60
-"""Most tasks of a history that have not ended, however long it is."""
+"""The most tasks of a history that have not ended, however long it is."""
 
 CHUNK: Final = 1_250
 """How many tasks are made up in one transaction. Their events make one seal of the size that is usual in a busy hub."""

@@ -20,7 +20,7 @@ from taskhub.lib import jsonx
 from taskhub.store import statements
 
 MOST_SESSIONS = 1_000
-"""Most live sessions of one context. If a further session begins, the one that was unused for longest ends."""
+"""The most live sessions of one context. If a further session begins, the one that was unused for longest ends."""
 
 STREAM_SECONDS = 86_400
 """Seconds for which a stream that no process serves can be resumed."""

@@ -21,14 +21,14 @@ from taskhub.lib import jsonx
 from taskhub.store import statements
 
 CHECK_SECONDS: Final = 60.0
-"""Most seconds that a companion may take."""
+"""The most seconds that a companion may take."""
 TAKEN_SECONDS: Final = 120.0
 """Seconds after which another worker takes a check that a worker had taken: longer than a worker waits for a connection
 and an answer."""
 LONGEST_PAUSE: Final = 60.0
-"""Most seconds between two tries of a check whose server cannot be reached."""
+"""The most seconds between two tries of a check whose server cannot be reached."""
 MAX_KEPT: Final = 65_536
-"""Most bytes that are kept of a companion's answer."""
+"""The most bytes that are kept of a companion's answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,11 +34,11 @@ from taskhub.store import statements
 from taskhub.store.models import Task
 
 MAX_EDITED: Final = 65_536
-"""Most bytes of all arguments of an edited call, as JSON."""
+"""The most bytes of all arguments of an edited call, as JSON."""
 TOLD_VALUE: Final = 200
-"""Most characters of a value in the sentence that tells the client's model what was changed."""
+"""The most characters of a value in the sentence that tells the client's model what was changed."""
 TOLD: Final = 2_000
-"""Most characters of that sentence."""
+"""The most characters of that sentence."""
 _CARRIED: Final = ("asked_again", "changed")
 """The params that an approval takes over from the approval that it replaces."""
 

@@ -25,7 +25,7 @@ PREVIEW_SECONDS: Final = 30.0
 TAKEN_SECONDS: Final = 45.0
 """Seconds after which another worker runs a preview that a worker had taken."""
 MAX_TRIES: Final = 5
-"""Most tries of a preview whose server cannot be reached, or whose worker is lost, before it counts as failed."""
+"""The most tries of a preview whose server cannot be reached, or whose worker is lost, before it counts as failed."""
 
 
 @dataclass(frozen=True, slots=True)

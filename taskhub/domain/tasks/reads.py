@@ -16,7 +16,7 @@ PAGE = 100
 """Log lines that one query reads."""
 
 MOST_READS: Final = 20_000
-"""Most pairs of task and client that are counted between two batches. Further pairs are not counted."""
+"""The most pairs of task and client that are counted between two batches. Further pairs are not counted."""
 
 _OWNED = statements.maybe("owned_task", TaskRecord)
 _MANY_OWNED = statements.many("owned_tasks", tuple[int, TaskRecord])

@@ -10,7 +10,7 @@ from typing import Final
 from taskhub.store import statements
 
 KEPT: Final = 200
-"""Most lines of one server that are kept."""
+"""The most lines of one server that are kept."""
 KEPT_DAYS: Final = 7
 """Days for which a line is kept."""
 

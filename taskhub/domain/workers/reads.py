@@ -14,10 +14,10 @@ SILENT_SECONDS = 30
 
 COUNT_CAP = 10_000
 HELD_LOOKED_AT = 10_000
-"""Most held tasks that are read, of all tenants together."""
+"""The most held tasks that are read, of all tenants together."""
 
 RUNNING_SHOWN = 100
-"""Most running tasks that are listed for a worker."""
+"""The most running tasks that are listed for a worker."""
 
 
 @dataclass(frozen=True, slots=True)

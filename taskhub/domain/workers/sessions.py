@@ -13,7 +13,7 @@ KEPT_DAYS: Final = 7
 """Days for which the row of an ended session is kept, so that the client's next call can be told why it ended."""
 
 SHOWN: Final = 100
-"""Most sessions of one server that are listed."""
+"""The most sessions of one server that are listed."""
 
 
 class _Taken(NamedTuple):

@@ -28,7 +28,7 @@ _APPLICATORS: Final = frozenset(
         "minProperties", "maxProperties", "const", "enum",
     }
 )  # fmt: skip
-"""JSON Schema keywords that may make an object with the one member `taskhub` invalid. A schema with one of them is not
+"""JSON Schema keywords that may make an object with only the member `taskhub` invalid. A schema with one of them is not
 relaxed."""
 
 

@@ -27,7 +27,7 @@ from taskhub.protocol.plain.interim import ANSWER_TOOL, WAIT_TOOL, standing
 from taskhub.protocol.wire.tasks import answerable
 
 LISTED: Final = 50
-"""Most tasks in one result of `taskhub_list_tasks`."""
+"""The most tasks in one result of `taskhub_list_tasks`."""
 
 _TASK_ID: Final = {
     "type": "string",
@@ -217,7 +217,7 @@ def _about(task: TaskRecord, base: str) -> dict[str, Any]:
 
 
 def _told(structured: dict[str, Any]) -> dict[str, Any]:
-    """A `CallToolResult` that says the same as text and as structured content."""
+    """A `CallToolResult` with `structured` twice: as structured content, and as text."""
     text = json.dumps(structured, ensure_ascii=False, indent=1)
     return {"content": [{"type": "text", "text": text}], "structuredContent": structured}
 

@@ -22,7 +22,7 @@ SUPPORT: Final[dict[TaskMode, str]] = {
 such a tool, and some SDKs themselves refuse plain calls of a `required` tool."""
 
 MAX_MESSAGE: Final = 4_000
-"""Most characters of a `statusMessage`."""
+"""The most characters of a `statusMessage`."""
 READ_MOST: Final = 65_536
 """The result of a tool error is decoded for a `statusMessage` if it has at most this many characters. For a larger
 result the task's own message is shown, which is the beginning of the same text."""

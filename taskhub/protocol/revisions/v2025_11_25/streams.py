@@ -64,7 +64,7 @@ LOOK_SECONDS: Final = 0.1
 change."""
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MAX_STREAMS: Final = 200
-"""Most open streams of one context in a process."""
+"""The most open streams of one context in a process."""
 MOST_LISTENING: Final = 100
 """A session's own stream is refused if its context has this many open streams, to leave room for streams of calls."""
 
